@@ -11,7 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from maabo_dist._version import __version__
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.contract.problem import Problem
-from scheduler.api import audit, datasets, events, jobs, monitoring, plans, problems, results, tokens, ui
+from scheduler.api import audit, datasets, events, health, jobs, monitoring, plans, problems, results, tokens, ui
 from scheduler.api.broadcaster import EventBroadcaster
 from scheduler.api.dependencies import ApiState
 from scheduler.api.middleware import BodyLimitMiddleware, CorrelationMiddleware
@@ -64,7 +64,7 @@ def create_app(resources: Resources, settings: ApiSettings, readers: ReaderProce
         RateLimits(settings.tenant_rate),
         TokenUses(),
     )
-    for module in (datasets, plans, jobs, events, results, tokens, audit, monitoring, ui):
+    for module in (datasets, plans, jobs, events, results, tokens, audit, health, monitoring, ui):
         app.include_router(module.router)
     problems.install(app)
     app.add_middleware(BodyLimitMiddleware, seconds=settings.body_seconds)

@@ -1,15 +1,17 @@
-"""`/healthz`, `/readyz`, `/v1/about`, `/metrics` and `/v1/load`: the state and load of this process and of the cluster.
+"""`/metrics` and `/v1/load`: the load of this process and of the cluster.
 
     metrics in Redis, one record per scheduler ─┐
     lengths of streams and of queues ───────────┼─► `ClusterCollector` ─► the text that Prometheus scrapes
     worker records in Redis ────────────────────┤
     jobs in the ledger ─────────────────────────┘
 
-A component that cannot be reached is reported as `maabo_up 0`, and its metrics are left out.
+A component that cannot be reached is reported as `maabo_up 0`, and its metrics are left out; so is a Redis that refuses
+writes, with its metrics.
 """
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from secrets import token_hex
 from typing import Any
 
 from fastapi import Request
@@ -20,15 +22,13 @@ from pydantic import BaseModel, ValidationError
 from redis import RedisError
 from starlette.responses import Response
 
-from maabo_dist._version import __version__
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState, WorkerRecord
-from maabo_dist.contract.problem import MEDIA_TYPE, Problem
-from maabo_dist.errors import FormatError, MaaboError
+from maabo_dist.errors import FormatError
 from scheduler import metrics
 from scheduler.api.dependencies import Reader, api_state, authorize
-from scheduler.api.problems import RETRY_SECONDS, ProblemResponse, correlation_of, documented
+from scheduler.api.problems import documented
 from scheduler.api.routing import Router
 from scheduler.ledger.database import LedgerError
 from scheduler.metrics import MetricDefinition, MetricsSnapshot, Timing
@@ -37,90 +37,6 @@ from scheduler.resources import BrokerError, Resources
 logger = StructuredLogger("maabo.api.metrics")
 
 router = Router(tags=["health"])
-
-_ABSENT = "columns/" + "0" * 64
-
-
-class Health(BaseModel):
-    """The process is alive."""
-
-    status: str = "ok"
-
-
-class Readiness(BaseModel):
-    """Each component of the cluster with `ok` or its problem."""
-
-    ready: bool
-    parts: dict[str, str]
-
-
-class NotReady(Problem):
-    """A problem document with the state of each component."""
-
-    ready: bool = False
-    parts: dict[str, str]
-
-
-class About(BaseModel):
-    """Public information about a server."""
-
-    version: str
-    needs_token: bool  # True if all other requests need a token
-    flower: str | None  # address of Flower, if configured
-
-
-_NOT_READY = {
-    "description": "A component of the cluster is not available",
-    "content": {MEDIA_TYPE: {"schema": NotReady.model_json_schema()}},
-}
-
-
-@router.get("/healthz")
-async def healthz() -> Health:
-    """Check that this process is alive. Does not contact any other component."""
-    return Health()
-
-
-@router.get("/readyz", response_model=Readiness, responses={503: _NOT_READY})
-def readyz(request: Request) -> Readiness | Response:
-    """Check that a new job would be processed; if not, name the components that are not available."""
-    resources = api_state(request).resources
-    components = ("ledger", "redis", "scheduler", "store", *(["broker"] if resources.broker.is_separate else []))
-    states = {component: _check(component, resources) for component in components}
-    missing = [f"{name}: {state}" for name, state in states.items() if state != "ok"]
-    if not missing:
-        return Readiness(ready=True, parts=states)
-    problem = Problem.of("unavailable", "; ".join(missing), instance=correlation_of(request))
-    content = NotReady(**problem.model_dump(), parts=states).to_json()
-    return ProblemResponse(content, problem.status, {"Retry-After": str(RETRY_SECONDS)})
-
-
-def _check(component: str, resources: Resources) -> str:
-    """Return `ok` or a problem; the response does not reveal addresses."""
-    try:
-        match component:
-            case "ledger":
-                resources.ledger.tokens.any_exist()
-            case "redis":
-                resources.redis.ping()
-            case "scheduler":
-                if not resources.redis.exists(resources.settings.key(names.CLUSTER)):
-                    return "none is running"
-            case "store":
-                resources.store.has(_ABSENT)
-            case "broker":
-                resources.broker.waiting([names.EVALUATE_QUEUE])
-    except (MaaboError, BrokerError, RedisError, OSError):
-        return "cannot be reached"
-    return "ok"
-
-
-@router.get("/v1/about", responses=documented(public=True))
-def about(request: Request) -> About:
-    """Return the version of the server and how to use it. Needs no token."""
-    api = api_state(request)
-    return About(version=__version__, needs_token=api.needs_tokens(), flower=api.settings.flower_url)
-
 
 QUEUES = (names.EVALUATE_QUEUE, names.RULES_QUEUE, names.JOBS_QUEUE)
 # Only the tenants with the most jobs are shown, because anyone with access to Redis can create tenants.
@@ -180,6 +96,8 @@ class ClusterCollector(Collector):
         for component, collect in components.items():
             try:
                 families += collect()
+                if component == "redis":
+                    check_writable(self._resources)
                 up.add_metric([component], 1)
             except (LedgerError, BrokerError, RedisError, OSError) as error:
                 logger.warning("component cannot be reached", part=component, reason=error)
@@ -207,7 +125,7 @@ class ClusterCollector(Collector):
 
     def _redis_metrics(self) -> list[Metric]:
         redis, key = self._resources.redis, self._resources.settings.key
-        readings, workers, result_streams = _read_records(self._resources)
+        readings, workers, result_streams = read_records(self._resources)
         with redis.pipeline(transaction=False) as pipe:
             for stream in (key(names.INTAKE_STREAM), key(names.REFUSED_STREAM), *result_streams):
                 pipe.xlen(stream)
@@ -257,7 +175,7 @@ def load(caller: Reader) -> Load:
     Schedulers report these numbers every second.
     """
     resources = caller.api.resources
-    readings, workers, _ = _read_records(resources)
+    readings, workers, _ = read_records(resources)
     processes = sum(worker.processes for worker in workers)
     if not caller.may("admin"):
         return Load(processes=processes)
@@ -291,7 +209,7 @@ def _total(readings: Mapping[str, MetricsSnapshot], meter: MetricDefinition) -> 
     return sum(sum(reading.amounts.get(meter.name, {}).values()) for reading in readings.values())
 
 
-def _read_records(resources: Resources) -> tuple[dict[str, MetricsSnapshot], list[WorkerRecord], list[bytes]]:
+def read_records(resources: Resources) -> tuple[dict[str, MetricsSnapshot], list[WorkerRecord], list[bytes]]:
     """Return the readings by scheduler, the records of workers, and the keys of all result streams.
 
     Records that have expired in between or are not valid are left out.
@@ -324,3 +242,9 @@ def _gauge(name: str, text: str, values: float | Mapping[Any, float], *labels: s
     for label_values, value in values.items() if isinstance(values, Mapping) else [((), values)]:
         family.add_metric(label_values, value)
     return family
+
+
+def check_writable(resources: Resources) -> None:
+    """Raise an error if Redis refuses writes, for example because its memory is full."""
+    # Has no effect, since the key exists; where it does not, event streams start anew, as they have to.
+    resources.redis.set(resources.settings.key(names.EVENTS_EPOCH), token_hex(8), nx=True)
