@@ -133,7 +133,7 @@ def _describe_refusal(error: ResponseError) -> str:
 
 
 @router.get("/v1/about", responses=documented(public=True))
-def about(request: Request) -> About:
+async def about(request: Request) -> About:
     """Return the version of the server and how to use it. Needs no token."""
     api = api_state(request)
-    return About(version=__version__, needs_token=api.needs_tokens(), flower=api.settings.flower_url)
+    return About(version=__version__, needs_token=await api.needs_tokens(), flower=api.settings.flower_url)

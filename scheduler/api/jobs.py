@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from fastapi import Header, Path, Query, Request, Response
 from pydantic import BaseModel, ValidationError
+from pydantic_core import to_json
 from redis import RedisError
 from starlette.concurrency import run_in_threadpool
 
@@ -46,6 +47,9 @@ from scheduler.messaging.webhooks import check_address
 from scheduler.resources import Resources
 
 router = Router(prefix="/v1", tags=["jobs"])
+
+JSON = "application/json"
+MAX_FUNNELS = 1000  # that a process remembers
 
 
 class JobDetails(Job):
@@ -98,25 +102,57 @@ async def submit(
     return outcome.details
 
 
-@router.get("/jobs", responses=documented("invalid-settings"))
-def list_jobs(
+@router.get("/jobs", response_model=Page[Job], responses=documented("invalid-settings"))
+async def list_jobs(
     caller: Reader,
     state: Annotated[JobState | None, Query(description="Only jobs in this state.")] = None,
     dataset: Annotated[DatasetId | None, Query(description="Only jobs on this table.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
-) -> Page[Job]:
+) -> Response:
     """List jobs, newest first."""
-    after = decode_cursor(cursor, float, str)
-    rows = caller.api.ledger.jobs.page(caller.tenant, state=state, dataset=dataset, after=after, limit=limit + 1)
-    page, following = cut_page(rows, limit, lambda row: (row.created, row.id))
-    return Page[Job](items=_job_statuses(caller.api, page), next=following)
+    query = _JobQuery(caller.tenant, state, dataset, decode_cursor(cursor, float, str), limit)
+    return Response(await caller.api.call(_load_pages, query), media_type=JSON)
 
 
-@router.get("/jobs/{job}", responses=_ONE)
-def get_job(job: JobPath, caller: Reader) -> JobDetails:
+@router.get("/jobs/{job}", response_model=JobDetails, responses=_ONE)
+async def get_job(job: JobPath, caller: Reader) -> Response:
     """Return the status and settings of a job."""
-    return job_details(caller.api, find_job(caller, job))
+    document = await caller.api.call(_load_documents, (caller.tenant, job))
+    if document is None:
+        raise _unknown(job)
+    return Response(document, media_type=JSON)
+
+
+@dataclass(frozen=True, slots=True)
+class _JobQuery:
+    tenant: str
+    state: JobState | None
+    dataset: str | None
+    after: tuple[float, str] | None
+    limit: int
+
+
+def _load_pages(api: ApiState, queries: Sequence[_JobQuery]) -> dict[_JobQuery, bytes]:
+    """Return the pages of jobs as JSON."""
+    pages = {}
+    for query in queries:
+        rows = api.ledger.jobs.page(
+            query.tenant, state=query.state, dataset=query.dataset, after=query.after, limit=query.limit + 1
+        )
+        page, following = cut_page(rows, query.limit, lambda row: (row.created, row.id))
+        items = [job.model_dump(mode="json") for job in _job_statuses(api, page)]
+        pages[query] = to_json({"items": items, "next": following})
+    return pages
+
+
+def _load_documents(api: ApiState, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
+    """Return the details of jobs as JSON, by tenant and job."""
+    wanted = set(keys)
+    rows = api.ledger.jobs.get_many({job for _, job in keys})
+    chosen = [row for row in rows if (row.spec.tenant, row.id) in wanted]
+    details = zip(chosen, all_details(api, chosen), strict=True)
+    return {(row.spec.tenant, row.id): each.model_dump_json().encode() for row, each in details}
 
 
 @router.post("/jobs/{job}/cancel", status_code=202, responses=_CHANGE)
@@ -152,24 +188,48 @@ def find_job(caller: Caller, job: str) -> JobRow:
     """Return a job of the caller's tenant. Jobs of other tenants look as if they did not exist."""
     row = caller.api.ledger.jobs.get(job, tenant=caller.tenant)
     if row is None:
-        raise NotFoundError(f"There is no job {job}.", field="job", remedy="GET /v1/jobs lists all jobs.")
+        raise _unknown(job)
     return row
+
+
+def _unknown(job: str) -> NotFoundError:
+    return NotFoundError(f"There is no job {job}.", field="job", remedy="GET /v1/jobs lists all jobs.")
 
 
 def job_details(api: ApiState, row: JobRow) -> JobDetails:
     """Return everything about a job except its rules."""
-    (status,) = _job_statuses(api, [row])
+    (details,) = all_details(api, [row])
+    return details
+
+
+def all_details(api: ApiState, rows: Sequence[JobRow]) -> list[JobDetails]:
+    """Like `job_details`, of several jobs."""
+    return [
+        JobDetails.model_construct(
+            **dict(status),
+            table=row.spec.dataset.settings,
+            settings=row.spec.settings,
+            correlation=row.spec.correlation,
+            funnel=None if status.rules is None else _find_funnel(api, row),
+        )
+        for row, status in zip(rows, _job_statuses(api, rows), strict=True)
+    ]
+
+
+def _find_funnel(api: ApiState, row: JobRow) -> dict[str, Any] | None:
+    """Return the funnel of the rules so far. That of final rules is remembered: documents are long."""
+    final = row.state is JobState.DONE
+    if final and row.id in api.funnels:
+        return api.funnels[row.id]
     funnel = None
     with suppress(RedisError, ValidationError):  # without Redis, or with a document of another version
         if (text := find_document(api.resources, row)) is not None:
             funnel = _FunnelOfDocument.model_validate_json(text).funnel.to_json()
-    return JobDetails(
-        **status.model_dump(),
-        table=row.spec.dataset.settings,
-        settings=row.spec.settings,
-        correlation=row.spec.correlation,
-        funnel=funnel,
-    )
+    if final:
+        if len(api.funnels) >= MAX_FUNNELS:
+            api.funnels.clear()
+        api.funnels[row.id] = funnel
+    return funnel
 
 
 class _FunnelOfDocument(BaseModel):

@@ -20,6 +20,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 from pydantic import BaseModel, ValidationError
 from redis import RedisError
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from maabo_dist.cluster.logs import StructuredLogger
@@ -52,12 +53,13 @@ _TEXT = {"description": "Prometheus text format", "content": {"text/plain": {"sc
 
 
 @router.get("/metrics", response_class=Response, responses={200: _TEXT, **documented()})
-def get_metrics(request: Request) -> Response:
+async def get_metrics(request: Request) -> Response:
     """Return all metrics. Needs the scope `admin`, because they cover all tenants, unless MAABO_OPEN_METRICS is set."""
     api = api_state(request)
     if not api.settings.open_metrics:
-        authorize(request, "admin")
-    return Response(generate_latest(api.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+        await authorize(request, "admin")
+    content = await run_in_threadpool(generate_latest, api.metrics.registry)
+    return Response(content, media_type=CONTENT_TYPE_LATEST)
 
 
 class ApiMetrics:

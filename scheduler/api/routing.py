@@ -11,7 +11,6 @@ from fastapi import APIRouter, Request, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic_core import from_json
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
@@ -41,7 +40,7 @@ class AuthorizedRoute(APIRoute):
 
         async def handle_authorized(request: Request) -> Response:
             for scope in scopes:
-                await run_in_threadpool(authorize, request, scope)
+                await authorize(request, scope)
             return await handle(StrictRequest(request.scope, request.receive))
 
         return handle_authorized

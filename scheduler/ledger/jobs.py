@@ -4,6 +4,7 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, or_, select, tuple_, update
@@ -252,11 +253,17 @@ def read_job(row: Any) -> JobRow:
     values = dict(row)
     try:
         values["state"] = JobState(row["state"])
-        values["spec"] = JobSpec.model_validate_json(row["spec"])
+        values["spec"] = _parse_spec(row["spec"])
     except ValueError as error:
         raise FormatError(f"Job {row['id']} was written by another version: {error}") from error
     values["segments"] = tuple(Segment(digest, until) for digest, until in json.loads(row["segments"]))
     return JobRow(**values)
+
+
+@lru_cache(maxsize=2000)
+def _parse_spec(text: str) -> JobSpec:
+    """The specification of a job never changes, and parsing it takes longer than everything else about a row."""
+    return JobSpec.model_validate_json(text)
 
 
 def delete_search(connection: Connection, ids: list[str]) -> None:
