@@ -29,7 +29,7 @@ from maabo_dist.contract.api import JobProgress
 from maabo_dist.contract.job import JobRecord, JobState
 from maabo_dist.errors import MaaboError
 from scheduler.api.dependencies import ApiState, find_token
-from scheduler.api.jobs import JobDetails, all_details, progress_fields
+from scheduler.api.details import JobDetails, all_details, progress_fields
 from scheduler.api.problems import UnauthorizedError
 from scheduler.api.subscribers import STREAM_START, Event, StreamId, Subscribers, format_id, parse_id
 from scheduler.messaging.publishers import PROGRESS, RULES, STATE

@@ -80,7 +80,7 @@ def delete_dataset(dataset: DatasetPath, caller: Submitter) -> None:
     row, api = find_dataset(caller, dataset), caller.api
     prepared = api.ledger.datasets.columns_of(dataset)
     if not api.ledger.datasets.delete(caller.tenant, dataset):
-        raise _unknown(dataset)
+        raise unknown_dataset(dataset)
     caller.record("dataset.delete", dataset)
     _remove_unused(api, row.digest)
     for fingerprint in prepared:
@@ -97,11 +97,12 @@ def find_dataset(caller: Caller, dataset: str) -> DatasetRow:
     """Return a table of the caller's tenant. Tables of other tenants look as if they did not exist."""
     row = caller.api.ledger.datasets.get(caller.tenant, dataset)
     if row is None:
-        raise _unknown(dataset)
+        raise unknown_dataset(dataset)
     return row
 
 
-def _unknown(dataset: str) -> NotFoundError:
+def unknown_dataset(dataset: str) -> NotFoundError:
+    """Return the error about a table that does not exist, or belongs to another tenant."""
     remedy = "GET /v1/datasets lists all tables; POST /v1/datasets uploads one."
     return NotFoundError(f"There is no table {dataset}.", field="dataset", remedy=remedy)
 

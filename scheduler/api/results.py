@@ -18,7 +18,8 @@ from maabo_dist.report.html import content_policy, report_page
 from maabo_dist.report.tables import to_csv, to_markdown
 from maabo_dist.rules.matching import match_cells, predicted_classes
 from scheduler.api.dependencies import Caller, Cursor, Limit, Reader, cut_page, decode_cursor
-from scheduler.api.jobs import JobPath, find_document, find_job
+from scheduler.api.details import find_document
+from scheduler.api.jobs import JobPath, find_job
 from scheduler.api.problems import ConflictError, NoRulesYetError, NotAcceptableError, NotFoundError, documented
 from scheduler.api.routing import Router
 from scheduler.api.tree_reader import TreeReader

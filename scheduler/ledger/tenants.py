@@ -6,8 +6,8 @@ so a hash without salt reveals nothing about it.
 
 import json
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from secrets import token_hex, token_urlsafe
 from typing import Any
@@ -75,10 +75,15 @@ class Quotas(LedgerTopic):
 
 def read_quota(connection: Connection, tenant: str) -> QuotaRow:
     """Return a tenant's limits within a transaction: its own, or those of EVERYONE, or none."""
-    query = select(quotas).where(quotas.c.tenant.in_([tenant, EVERYONE]))
-    rows = {row["tenant"]: row for row in connection.execute(query).mappings()}
-    row = rows.get(tenant) or rows.get(EVERYONE)
-    return QuotaRow(tenant) if row is None else QuotaRow(**{**row, "tenant": tenant})
+    return read_quotas(connection, [tenant])[tenant]
+
+
+def read_quotas(connection: Connection, tenants: Collection[str]) -> dict[str, QuotaRow]:
+    """Return the limits of several tenants."""
+    query = select(quotas).where(quotas.c.tenant.in_([*tenants, EVERYONE]))
+    rows = {row["tenant"]: QuotaRow(**row) for row in connection.execute(query).mappings()}
+    default = rows.get(EVERYONE, QuotaRow(EVERYONE))
+    return {tenant: rows.get(tenant) or replace(default, tenant=tenant) for tenant in tenants}
 
 
 # `submit` includes `read`; `admin` covers tokens and quotas only.
@@ -264,6 +269,11 @@ class Datasets(LedgerTopic):
         rows = self._database.rows(select(datasets).where(datasets.c.id == dataset, *of_tenant(datasets, tenant)))
         return _read_datasets(rows[0]) if rows else None
 
+    def get_many(self, ids: Collection[str]) -> dict[str, DatasetRow]:
+        """Return those of these tables that exist, without their descriptions, which are long."""
+        query = _select_short().where(datasets.c.id.in_(ids))
+        return {row["id"]: _read_datasets(row) for row in self._database.rows(query)}
+
     def find_by_digest(self, tenant: str, digest: str) -> DatasetRow | None:
         """Return the tenant's table of this content, or None."""
         rows = self._database.rows(_select_by_digest(tenant, digest))
@@ -271,9 +281,7 @@ class Datasets(LedgerTopic):
 
     def page(self, tenant: str | None, after: str | None = None, limit: int = 100) -> list[DatasetRow]:
         """Return tables ordered by id, starting after this id; without their descriptions, which are long."""
-        short = [column for column in datasets.c if column.name != "description"]
-        query = select(*short, literal("{}").label("description"))
-        query = query.where(*of_tenant(datasets, tenant), *([] if after is None else [datasets.c.id > after]))
+        query = _select_short().where(*of_tenant(datasets, tenant), *([] if after is None else [datasets.c.id > after]))
         return [_read_datasets(row) for row in self._database.rows(query.order_by(datasets.c.id).limit(limit))]
 
     def delete(self, tenant: str | None, dataset: str) -> bool:
@@ -289,6 +297,11 @@ class Datasets(LedgerTopic):
         """The total size of a tenant's tables and of the columns prepared from them."""
         with self._database.read() as connection:
             return _sum_sizes(connection, tenant)
+
+
+def _select_short() -> Select[Any]:
+    short = [column for column in datasets.c if column.name != "description"]
+    return select(*short, literal("{}").label("description"))
 
 
 def _select_by_digest(tenant: str, digest: str) -> Select[Any]:

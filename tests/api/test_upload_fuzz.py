@@ -259,5 +259,5 @@ def test_the_memory_of_the_server_stays_small(settings, tmp_path, resources):
 
     assert cut.status_code == 413
     assert growth < 64 << 20
-    assert list(folder.iterdir()) == []
+    assert files_in(folder) == []
     assert len(resources.ledger.datasets.page(None)) == len(list(resources.store.list())) == 1
