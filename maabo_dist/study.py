@@ -13,7 +13,7 @@ from maabo_dist.contract.messages import TableSplit
 from maabo_dist.data.columns import Columns, add_probes, probe_mask, remove_probes
 from maabo_dist.data.groups import design_effect, effective_counts, exchange
 from maabo_dist.data.recoding import order_sets, recode, set_features
-from maabo_dist.data.split import Split, split_table
+from maabo_dist.data.split import Split, sample_tree_rows, split_table
 from maabo_dist.data.weights import class_decides, kish_effect
 from maabo_dist.errors import SettingsError
 from maabo_dist.search.explanation import explain_plan
@@ -61,7 +61,10 @@ class Study:
         if settings.publishes_findings:
             columns = recode(columns, split.train)
         table = TrainingTable.build(
-            columns, split, class_weight=settings.class_weight, min_samples_leaf=settings.min_samples_leaf
+            columns,
+            tree_split(split, TableSplit.of(settings)),
+            class_weight=settings.class_weight,
+            min_samples_leaf=settings.min_samples_leaf,
         )
         return cls(columns, split, table, settings, plan, prepared)
 
@@ -71,6 +74,11 @@ class Study:
         columns = self.columns
         size = {"rows": columns.rows, "classes": len(columns.classes)}
         return planned_shuffles(self.plan, self.settings, **size, independent=columns.independent_rows)
+
+    @property
+    def tree_split(self) -> Split:
+        """The split whose rows trees are grown on and screens count."""
+        return tree_split(self.split, TableSplit.of(self.settings))
 
     @property
     def mined_rows(self) -> npt.NDArray[np.int64]:
@@ -118,7 +126,7 @@ class Study:
             if moved is not None:
                 moved[rows] = moved[rows][source]
         columns = order_sets(replace(self.columns, labels=labels, weights=weights), self.split.train)
-        table = self.table.with_labels(columns, self.split, self.settings.class_weight, set_features(columns))
+        table = self.table.with_labels(columns, self.tree_split, self.settings.class_weight, set_features(columns))
         return replace(self, columns=columns, table=table, design_effect=0.0)
 
     @property
@@ -159,6 +167,11 @@ def check_classes(classes: Sequence[str], settings: MiningSettings) -> None:
 def split_for(columns: Columns, settings: MiningSettings) -> Split:
     """Split the rows into training, validation and holdout as the settings ask."""
     return make_split(columns, TableSplit.of(settings))
+
+
+def tree_split(split: Split, layout: TableSplit) -> Split:
+    """Return the rows that trees are grown on: all of the split, or a sample if findings are counted on all rows."""
+    return sample_tree_rows(split, layout.seed) if layout.recoded else split
 
 
 def make_split(columns: Columns, split: TableSplit) -> Split:

@@ -35,7 +35,7 @@ from maabo_dist.errors import FormatError
 from maabo_dist.screens.pairs import BitTable
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings
-from maabo_dist.study import Study, check_classes, make_split
+from maabo_dist.study import Study, check_classes, make_split, tree_split
 from maabo_dist.trees.training import TrainingTable
 from maabo_dist.trees.wire import file_digest
 
@@ -94,7 +94,7 @@ class TableCache:
         def make(target: Path) -> None:
             columns = self.columns(fingerprint, split)
             weight, min_leaf = split.class_weight, split.min_samples_leaf
-            parts = make_split(columns, split)
+            parts = tree_split(make_split(columns, split), split)
             TrainingTable.build(columns, parts, class_weight=weight, min_samples_leaf=min_leaf).save(target)
 
         return self._open(self._training, f"{_layout_key(fingerprint, split)}.training", make, TrainingTable.load)
@@ -104,7 +104,7 @@ class TableCache:
 
         def make(target: Path) -> None:
             columns = self.columns(fingerprint, split)
-            BitTable.build(columns, make_split(columns, split)).save(target)
+            BitTable.build(columns, tree_split(make_split(columns, split), split)).save(target)
 
         return self._open(self._bits, f"{_layout_key(fingerprint, split)}.bits", make, BitTable.load)
 

@@ -159,7 +159,7 @@ class Columns:
         count, rows = matrix.shape
         distinct, codes = [], np.empty((count, rows), np.uint16 if rows <= 1 << 16 else np.uint32)
         for index, column in enumerate(matrix):
-            column_values, column_codes = np.unique(column + 0.0, return_inverse=True)  # + 0.0: −0.0 becomes 0.0
+            column_values, column_codes = rank_values(column)
             distinct.append(column_values)
             codes[index] = column_codes
         sizes = [len(column_values) for column_values in distinct]
@@ -254,6 +254,20 @@ class Columns:
             **({"roles": self.roles} if self.roles else {}),
             "raw": [{"column": raw.column, "levels": list(raw.levels)} for raw in self.raw],
         }
+
+
+def rank_values(column: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Return the distinct values, ascending, and the rank of each cell's; −0.0 is 0.0."""
+    low, high = (float(column.min()), float(column.max())) if len(column) else (0.0, 0.0)
+    if high - low <= 2 * len(column) and abs(low) < 1 << 52:  # NaN and infinite values are not here
+        steps = (column - low).astype(np.int64)
+        if (steps + low == column).all():  # whole steps: counting is several times faster than sorting
+            present = np.zeros(int(high - low) + 1, np.bool_)
+            present[steps] = True
+            values: npt.NDArray[np.float64] = np.flatnonzero(present).astype(np.float64) + low
+            return values, (np.cumsum(present, dtype=np.int64) - 1)[steps]
+    values, ranks = np.unique(column + 0.0, return_inverse=True)
+    return values, ranks.astype(np.int64)
 
 
 class _Purpose(IntEnum):

@@ -15,6 +15,8 @@ from maabo_dist.errors import DatasetError
 
 # The share that is held out by default, of tables with at least so many rows.
 DEFAULT_HOLDOUT, MIN_HOLDOUT_ROWS = 0.2, 1000
+# The most training rows that the trees of findings are grown on.
+MAX_TREE_ROWS = 30_000
 
 Rows = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.integer]
@@ -70,6 +72,22 @@ def split_rows(
     train, validation = cut(rest, test_size, option="--test-size")
     _check_classes(labels[train], seed, names)
     return Split(np.sort(train), np.sort(validation), np.sort(held_out))
+
+
+def sample_tree_rows(split: Split, seed: int) -> Split:
+    """Return the split with at most `MAX_TREE_ROWS` training rows, and the same share of its validation rows.
+
+    Trees of more rows take longer and split hardly better. The evidence for rules is counted on all rows.
+    """
+    share = MAX_TREE_ROWS / len(split.train)
+    if share >= 1:
+        return split
+    rng = np.random.RandomState(seed)
+
+    def draw(rows: Rows) -> Rows:
+        return np.sort(rng.permutation(rows)[: ceil(share * len(rows))])
+
+    return Split(draw(split.train), draw(split.validation), split.holdout)
 
 
 def split_table(columns: Columns, *, holdout_by: Literal["time", "random"] = "time", **options: Any) -> Split:

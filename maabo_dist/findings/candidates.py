@@ -14,8 +14,8 @@ from maabo_dist.rules.leaves import Leaves, heaviest_classes
 from maabo_dist.rules.statistics import portable_log
 from maabo_dist.study import Study
 
-# Bits of rows that candidates may take together: 256 MB.
-MAX_BITS = 1 << 31
+# Bits of rows that candidates may take together: 128 MB.
+MAX_BITS = 1 << 30
 # The greatest p-value at which missing cells, or the others, support a condition.
 MISSING_SUPPORT = 0.05
 

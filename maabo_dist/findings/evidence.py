@@ -52,15 +52,18 @@ def count_rows(bits: Bits, mined: MinedRows, rules: ConditionIndices) -> Ints:
     return counts
 
 
-def count_in(mined: MinedRows, bits: Bits, start: int = 0, stop: int | None = None) -> Ints:
-    """(rules): the rows that have a bit in the words start:stop, weighted if rows have weights."""
-    part = bits[:, start:stop]
-    if mined.units is None:
-        rows: Ints = np.bitwise_count(part).sum(axis=1, dtype=np.int64)
-        return rows
-    sums = np.zeros(len(part), np.int64)
-    _sum_units(np.ascontiguousarray(part), start, mined.units, sums)
-    return to_rows(sums, mined.units)
+def count_added(mined: MinedRows, covered: Bits, rules: Ints, free: Bits, label: int) -> tuple[Ints, Ints]:
+    """Count the free rows that each of these rules covers, and those of a class among them; weighted if rows are."""
+    rows, hits = np.zeros(len(rules), np.int64), np.zeros(len(rules), np.int64)
+    _count_added(covered, rules, free, mined.starts[label], mined.starts[label + 1], mined.units, rows, hits)
+    return to_rows(rows, mined.units), to_rows(hits, mined.units)
+
+
+def count_shared(bits: Bits, others: Bits) -> tuple[Ints, Ints]:
+    """(others): the rows that both cover, and those that either covers; weights do not count."""
+    shared, either = np.zeros(len(others), np.int64), np.zeros(len(others), np.int64)
+    _count_shared(bits, others, shared, either)
+    return shared, either
 
 
 def cover(bits: Bits, mined: MinedRows, rules: ConditionIndices) -> Bits:
@@ -163,10 +166,21 @@ def _count_bits(word: Any, place: int, units: Any) -> Any:
 
 
 @kernel
-def _sum_units(bits: Any, start: int, units: Any, sums: Any) -> None:
-    for i in range(len(bits)):
-        for word in range(bits.shape[1]):
-            sums[i] += _count_bits(bits[i, word], start + word, units)
+def _count_added(covered: Any, rules: Any, free: Any, start: int, stop: int, units: Any, rows: Any, hits: Any) -> None:
+    for i in range(len(rules)):
+        for word in range(len(free)):
+            added = _count_bits(covered[rules[i], word] & free[word], word, units)
+            rows[i] += added
+            if start <= word < stop:
+                hits[i] += added
+
+
+@kernel
+def _count_shared(bits: Any, others: Any, shared: Any, either: Any) -> None:
+    for i in range(len(others)):
+        for word in range(len(bits)):
+            shared[i] += np.int64(popcount(bits[word] & others[i, word]))
+            either[i] += np.int64(popcount(bits[word] | others[i, word]))
 
 
 @kernel

@@ -1,11 +1,13 @@
 """Which certified rules to publish: a greedy cover of each class, one head for every group of rules on similar rows.
 
-A rule gains what it adds: √n · (low − base) · full⁴, where n is the number of its rows that no earlier finding of the
+A rule gains what it adds: √n · (low − base) · full⁸, where n is the number of its rows that no earlier finding of the
 class covers, `low` the lower 95 % Wilson limit of its precision there, `base` the share of the class among all rows,
 and `full` that limit on all its rows. Of rules that gain about as much on nearly the same rows, the simplest is chosen.
+The first finding of a class sets the standard for the others: they are at least half as far above the base rate.
 
-Rules of a class that share at least half of their rows with a finding are that finding in other words: none of them
-becomes a finding of its own, and the best are listed as its alternatives.
+Rules of a class that may share half of their rows with a finding are that finding in other words: none of them becomes
+a finding of its own, and the best are listed as its alternatives. Nor do rules that contain a finding or lie within it:
+they would repeat it, more loosely or more narrowly.
 
 Findings of a class are chosen among its strong rules. A class that has none gets its best rule as a tentative finding.
 """
@@ -23,18 +25,22 @@ from maabo_dist.findings.evidence import Floats
 from maabo_dist.findings.rowbits import Bits, Ints
 from maabo_dist.rules.statistics import Z_95
 
-# Rules of a class with at least this row Jaccard coefficient are one finding. On other rows of the same kind the
-# coefficient may be a little larger.
-SAME_ROWS = 0.4
+# Rules of a class are one finding if their row Jaccard coefficient may be this large on other rows, a third as many: if
+# it is within two standard errors of it.
+SAME_ROWS, SAME_ROWS_Z, FEWER_ROWS = 0.5, 2.0, 3.0
+# A rule contains another if it covers this share of the other's rows.
+CONTAINED = 0.9
 # A rule this similar to the best one, which gains this much of what it gains, is chosen instead if it is simpler.
 NEARLY_SAME_ROWS, NEARLY_SAME_GAIN = 0.7, 0.95
-# A further finding of a class has at least this share of the √n · (low − base) of the first …
+# A further finding of a class has at least this share of the √n · (low − base) of the first, …
 MIN_EXCESS = 0.2
-# … and has at least this ln p on the rows that it adds.
+# … at least this share of its full − base, …
+MIN_PRECISION: dict["Preference", float] = {"balanced": 0.5, "precision": 0.5, "coverage": 0.0}
+# … and at most this ln p on the rows that it adds.
 MAX_LOG_P_ADDED = -8.0
 
 Preference = Literal["balanced", "precision", "coverage"]
-_PRECISION_POWERS: dict[Preference, int] = {"balanced": 4, "precision": 8, "coverage": 0}
+_PRECISION_POWERS: dict[Preference, int] = {"balanced": 8, "precision": 16, "coverage": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +75,26 @@ def choose_findings(
 
 def jaccard(bits: Bits, others: Bits) -> Floats:
     """(others): the rows that both cover over the rows that either covers."""
-    shared = np.bitwise_count(others & bits).sum(axis=-1, dtype=np.int64)
-    either = np.bitwise_count(others | bits).sum(axis=-1, dtype=np.int64)
+    shared, either = evidence.count_shared(bits, others)
     similarity: Floats = shared / np.maximum(either, 1)
     return similarity
+
+
+def have_same_rows(bits: Bits, others: Bits) -> npt.NDArray[np.bool_]:
+    """(others): True if both may cover the same rows, by half or more, in a table with fewer rows of the same kind."""
+    shared, either = evidence.count_shared(bits, others)
+    similarity = shared / np.maximum(either, 1)
+    error = np.sqrt(similarity * (1 - similarity) * FEWER_ROWS / np.maximum(either, 1))
+    same: npt.NDArray[np.bool_] = similarity + SAME_ROWS_Z * error >= SAME_ROWS
+    return same
+
+
+def contain_each_other(bits: Bits, others: Bits) -> npt.NDArray[np.bool_]:
+    """(others): True if one of both covers nearly all rows of the other."""
+    shared, either = evidence.count_shared(bits, others)
+    rows = int(np.bitwise_count(bits).sum())
+    contained: npt.NDArray[np.bool_] = shared >= CONTAINED * np.minimum(rows, either + shared - rows)
+    return contained
 
 
 def _choose_of_class(
@@ -81,27 +103,30 @@ def _choose_of_class(
     """Return the gain and the index of each chosen rule of one class."""
     mined = table.mined
     base = mined.totals[label] / mined.totals.sum()
-    start, stop = mined.starts[label], mined.starts[label + 1]
-    full = wilson_low(rules.hits, rules.rows, table.effect) ** _PRECISION_POWERS[prefer]
+    full = wilson_low(rules.hits, rules.rows, table.effect)
     free = mined.everything
     open_rules = np.arange(len(rules))
     chosen: list[tuple[float, int]] = []
-    first_excess = 0.0
+    least_excess = least_full = 0.0
     while len(open_rules):
-        added = covered[open_rules] & free
-        rows, hits = evidence.count_in(mined, added), evidence.count_in(mined, added, start, stop)
+        rows, hits = evidence.count_added(mined, covered, open_rules, free, label)
         low = wilson_low(hits, rows, table.effect)
         excess = np.where(low > base, np.sqrt(rows) * (low - base), 0.0)
-        gains = excess * full[open_rules]
+        gains = excess * full[open_rules] ** _PRECISION_POWERS[prefer]
         if chosen:
-            gains[(excess < MIN_EXCESS * first_excess) | (_log_p(hits, rows, label, table) > MAX_LOG_P_ADDED)] = 0.0
+            too_little = (excess < least_excess) | (full[open_rules] < least_full)
+            gains[too_little | (_log_p(hits, rows, label, table) > MAX_LOG_P_ADDED)] = 0.0
         best = _simplest_of_best(gains, covered[open_rules], rules.lengths[open_rules])
         if gains[best] <= 0:
             break
-        head, first_excess = open_rules[best], first_excess or float(excess[best])
+        head = open_rules[best]
+        if not chosen:
+            least_excess = MIN_EXCESS * excess[best]
+            least_full = base + MIN_PRECISION[prefer] * (full[head] - base)
         chosen.append((float(gains[best]), int(indices[head])))
         free = free & ~covered[head]
-        open_rules = open_rules[jaccard(covered[head], covered[open_rules]) < SAME_ROWS]
+        rest = covered[open_rules]
+        open_rules = open_rules[~(have_same_rows(covered[head], rest) | contain_each_other(covered[head], rest))]
     return chosen
 
 
@@ -149,8 +174,8 @@ def _group(heads: list[int], rules: CandidateRules, covered: Bits) -> list[Group
     nearest, strength = similar.argmax(axis=0), similar.max(axis=0)
     groups = []
     for number, head in enumerate(heads):
-        others = np.flatnonzero((nearest == number) & (strength >= SAME_ROWS))
-        others = others[others != head]
+        others = np.flatnonzero((nearest == number) & (strength >= 0))
+        others = others[(others != head) & have_same_rows(covered[head], covered[others])]
         order = np.lexsort([others, rules.lengths[others], -strength[others]])
         groups.append(Group(head, tuple(others[order].tolist())))
     return groups

@@ -126,7 +126,7 @@ def mine(
         parallel: dict[str, Any] = {"pool": threads, "pieces": jobs * PIECES_PER_THREAD if threads else 1}
         screen = None
         if study.plan.screened:
-            screen = compute_screen(study.columns, study.split, study.table.root_scores, **parallel)
+            screen = compute_screen(study.columns, study.tree_split, study.table.root_scores, **parallel)
         run = SearchRun(study, pool, screen)
         stopped = drive(run, study, after_batch, **parallel)
         seconds = clock() - started

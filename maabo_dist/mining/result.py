@@ -153,7 +153,7 @@ def conclude(
         ended = stopped in {StopReason.BUDGET, StopReason.EXHAUSTED} and settings.patience is None
         repeatable = ended and not shuffled.stopped
         published = _publish_findings(evidence, shuffled, study, records, repeatable=repeatable)
-    totals = study.table.totals
+    totals = own.count_classes(split.train)
     return MiningResult(
         rules=published.rules,
         digest=rules_digest(published.rules, own.classes),

@@ -149,7 +149,7 @@ def search_shuffled(
     leaves: list[Leaves] = []
     screen = None
     if shuffled.plan.screened:
-        screen = compute_screen(shuffled.columns, shuffled.split, shuffled.table.root_scores)
+        screen = compute_screen(shuffled.columns, shuffled.tree_split, shuffled.table.root_scores)
 
     def after_batch(forest: Forest) -> StopReason | None:
         # Most leaves of shuffled labels are forgotten at once: what chance gives is rarely promising.

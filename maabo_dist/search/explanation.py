@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from maabo_dist.contract.wording import large_number
-from maabo_dist.search.plan import MAX_SEEDED, MIN_SHUFFLES, SearchPlan, planned_shuffles, repeat_seconds
+from maabo_dist.data.split import MAX_TREE_ROWS
+from maabo_dist.search.plan import MAX_SEEDED, MIN_SHUFFLES, SearchPlan, planned_shuffles, repeat_seconds, tree_rows
 from maabo_dist.settings import MAX_DEFAULT_TREES, MIN_DEFAULT_TREES, MiningSettings
 
 
@@ -26,6 +27,7 @@ def explain_plan(
     if settings.strategy == "single":
         return (
             f"trees: 1 on all {plan.features:,} features (--strategy single)",
+            *_sample(settings, rows),
             *_probes(settings),
             *selection,
         )
@@ -34,6 +36,7 @@ def explain_plan(
         *plan.limits.explain(settings),
         *_probes(settings),
         f"trees: {_trees(plan, settings)}",
+        *_sample(settings, rows),
         f"screens: {_screens(plan, settings)}",
         *_guided(plan, settings),
         f"batch: {_batch(plan, settings)}",
@@ -57,6 +60,11 @@ def _trees(plan: SearchPlan, settings: MiningSettings) -> str:
         return f"{trees} (--trees)"
     bounds = {MIN_DEFAULT_TREES: "the default minimum", MAX_DEFAULT_TREES: "the default maximum"}
     return f"{trees}, {bounds.get(plan.trees, 'half of the space')}"
+
+
+def _sample(settings: MiningSettings, rows: int | None) -> Iterator[str]:
+    if rows is not None and settings.publishes_findings and tree_rows(settings, rows) == MAX_TREE_ROWS:
+        yield f"rows: trees are grown on {MAX_TREE_ROWS:,} random training rows; the evidence is counted on all rows"
 
 
 def _screens(plan: SearchPlan, settings: MiningSettings) -> str:

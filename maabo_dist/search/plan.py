@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from maabo_dist.data.split import held_out_share
+from maabo_dist.data.split import MAX_TREE_ROWS, held_out_share
 from maabo_dist.errors import SettingsError
 from maabo_dist.screens.blocks import count_pairs, pair_seconds
 from maabo_dist.search.limits import NO_LIMITS, SubsetLimits
@@ -184,7 +184,7 @@ def _settle_candidates(settings: MiningSettings, space: int) -> int | None:
 
 def core_seconds(plan: SearchPlan, settings: MiningSettings, *, rows: int, classes: int) -> float:
     """Estimate the time on one core for a table of this many rows and classes, before the split."""
-    training = rows * (1 - held_out_share(settings.holdout, rows)) * (1 - settings.test_size)
+    training = tree_rows(settings, rows)
     cells = training * plan.subset_size * settings.max_depth
     pairs = count_pairs(0, plan.features, plan.features) if plan.screened else 0
     trees = plan.trees * (SECONDS_PER_TREE + SECONDS_PER_CELL * cells)
@@ -196,7 +196,7 @@ def repeat_seconds(plan: SearchPlan, settings: MiningSettings, *, rows: int, cla
 
     It depends on the table's size and the settings alone, and never on a clock, because it decides what is certified.
     """
-    training = rows * (1 - held_out_share(settings.holdout, rows)) * (1 - settings.test_size)
+    training = tree_rows(settings, rows)
     cells = training * plan.subset_size * settings.max_depth
     leaves = min(2.0**settings.max_depth, max(1.0, training / ROWS_PER_LEAF))
     tree = REPEAT_SECONDS_PER_LEAF * leaves * (1 + (classes - 2) / 3) + REPEAT_SECONDS_PER_CELL * cells * (classes - 1)
@@ -205,6 +205,12 @@ def repeat_seconds(plan: SearchPlan, settings: MiningSettings, *, rows: int, cla
         step += REPEAT_SECONDS_PER_CANDIDATE * (plan.space_size if plan.candidates is None else plan.candidates)
     pairs = count_pairs(0, plan.features, plan.features) if plan.screened else 0
     return plan.trees * tree + plan.trees / plan.batch * step + pairs * pair_seconds(round(training), classes)
+
+
+def tree_rows(settings: MiningSettings, rows: int) -> float:
+    """Return the number of training rows that trees are grown on, of a table with so many rows."""
+    training = rows * (1 - held_out_share(settings.holdout, rows)) * (1 - settings.test_size)
+    return min(training, MAX_TREE_ROWS) if settings.publishes_findings else training
 
 
 def planned_shuffles(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from maabo_dist._util import arrayfile
-from maabo_dist.data.columns import Columns, Feature, FeatureKind
+from maabo_dist.data.columns import Columns, Feature, FeatureKind, rank_values
 from maabo_dist.errors import FormatError
 
 MATRIX = np.array([[3.0, 1.0, 3.0, 2.0], [0.0, 1.0, 0.0, 1.0]])
@@ -20,6 +20,27 @@ def columns_of(matrix=MATRIX, labels=None, **changes):
     features = tuple(Feature(f"x{row}", f"x{row}", FeatureKind.NUMBER, fill=0.0) for row in range(len(matrix)))
     labels = np.arange(matrix.shape[1], dtype=np.int32) % 2 if labels is None else labels
     return replace(Columns.from_matrix(matrix, labels, features, ("no", "yes"), "y"), **changes)
+
+
+@given(
+    arrays.arrays(
+        np.float64,
+        st.integers(1, 60),
+        elements=st.one_of(
+            st.integers(-20, 20).map(float),
+            st.integers(0, 9).map(lambda step: step + 0.25),
+            st.sampled_from([-0.0, 2.0**60, -(2.0**53)]),
+            st.floats(-1e300, 1e300),
+        ),
+    )
+)
+def test_ranks_are_those_of_the_sorted_values(column):
+    values, ranks = rank_values(column)
+
+    expected, positions = np.unique(column, return_inverse=True)
+    np.testing.assert_array_equal(values, expected)
+    np.testing.assert_array_equal(ranks, positions)
+    assert not np.signbit(values[values == 0]).any()
 
 
 def memory_of(array):

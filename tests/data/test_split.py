@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import train_test_split
 
-from maabo_dist.data.split import split_rows
+from maabo_dist.data.split import MAX_TREE_ROWS, sample_tree_rows, split_rows
 from maabo_dist.errors import DatasetError
 
 
@@ -144,3 +144,23 @@ def test_a_part_too_small_to_be_stratified_is_refused():
         match=r"--stratify cannot cut --test-size 0\.1 off 20 rows: a part of 2 rows cannot hold 5 classes",
     ):
         split_rows(labels, test_size=0.1, seed=0, stratify=True)
+
+
+def test_trees_of_many_rows_are_grown_on_a_sample_that_depends_on_the_seed_alone():
+    split = split_rows(two_classes(3 * MAX_TREE_ROWS), test_size=0.3, seed=7, holdout=0.2)
+
+    sample = sample_tree_rows(split, 7)
+
+    assert len(sample.train) == MAX_TREE_ROWS
+    assert len(sample.validation) == -(-len(split.validation) * MAX_TREE_ROWS // len(split.train))
+    assert set(sample.train) <= set(split.train)
+    assert set(sample.validation) <= set(split.validation)
+    assert (np.diff(sample.train) > 0).all()
+    np.testing.assert_array_equal(sample_tree_rows(split, 7).train, sample.train)
+    assert (sample_tree_rows(split, 8).train != sample.train).any()
+
+
+def test_trees_of_fewer_rows_are_grown_on_all():
+    split = split_rows(two_classes(1000), test_size=0.3, seed=7)
+
+    assert sample_tree_rows(split, 7) is split

@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 
 from maabo_dist.findings import evidence
 from maabo_dist.findings.candidates import find_candidates, support
-from maabo_dist.findings.selection import SAME_ROWS, choose_findings, jaccard, wilson_low
+from maabo_dist.findings.rowbits import MinedRows
+from maabo_dist.findings.selection import (
+    SAME_ROWS,
+    choose_findings,
+    contain_each_other,
+    have_same_rows,
+    jaccard,
+    wilson_low,
+)
 from maabo_dist.rules.leaves import LeafFilter, reliable_leaves
 from maabo_dist.rules.statistics import wilson
 from maabo_dist.trees.training import depth_search
@@ -27,6 +35,37 @@ def candidate_rules(seed, classes=3, rows=400):
     return support(candidates, table, 0.05), table
 
 
+@given(st.integers(0, 10**6), st.integers(1, 20))
+def test_shared_and_added_rows_are_counted_as_by_hand(seed, count):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 3, 150)
+    mined = MinedRows.build(labels.astype(np.int32), rng.permutation(150), 3)
+    masks, free = rng.random((count, 150)) < 0.3, rng.random(150) < 0.5
+    bits, chosen = np.stack([mined.pack(mask) for mask in masks]), rng.permutation(count)[: count // 2 + 1]
+
+    shared, either = evidence.count_shared(bits[0], bits)
+    rows, hits = evidence.count_added(mined, bits, chosen, mined.pack(free), 1)
+
+    assert shared.tolist() == (masks[0] & masks).sum(axis=1).tolist()
+    assert either.tolist() == (masks[0] | masks).sum(axis=1).tolist()
+    assert rows.tolist() == (masks[chosen] & free).sum(axis=1).tolist()
+    assert hits.tolist() == (masks[chosen] & free & (labels[mined.rows] == 1)).sum(axis=1).tolist()
+
+
+def test_rules_on_few_rows_are_the_same_finding_at_a_smaller_overlap():
+    few, many = np.zeros((2, 60), bool), np.zeros((2, 6000), bool)
+    few[0, :40], few[1, 20:] = True, True  # a third of the rows of either
+    many[0, :4000], many[1, 2000:] = True, True
+    layouts = [MinedRows.build(np.zeros(len(masks[0]), np.int32), np.arange(len(masks[0])), 1) for masks in (few, many)]
+    few_bits, many_bits = (
+        np.stack([mined.pack(mask) for mask in masks]) for mined, masks in zip(layouts, (few, many), strict=True)
+    )
+
+    assert jaccard(few_bits[0], few_bits[1:])[0] == jaccard(many_bits[0], many_bits[1:])[0] == pytest.approx(1 / 3)
+    assert have_same_rows(few_bits[0], few_bits[1:])[0]
+    assert not have_same_rows(many_bits[0], many_bits[1:])[0]
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 4), st.sampled_from(["balanced", "precision", "coverage"]))
 def test_findings_of_a_class_cover_different_rows_and_every_class_with_rules_has_one(seed, classes, prefer):
@@ -43,8 +82,9 @@ def test_findings_of_a_class_cover_different_rows_and_every_class_with_rules_has
     for group in groups:
         same_class = [head for head in heads if head != group.head and rules.labels[head] == rules.labels[group.head]]
         assert (jaccard(covered[group.head], covered[same_class]) < SAME_ROWS).all()
+        assert not contain_each_other(covered[group.head], covered[same_class]).any()
         assert (rules.labels[list(group.others)] == rules.labels[group.head]).all()
-        assert (jaccard(covered[group.head], covered[list(group.others)]) >= SAME_ROWS).all()
+        assert have_same_rows(covered[group.head], covered[list(group.others)]).all()
     tentative = [not strong[head] for head in heads]
     assert tentative == sorted(tentative), "tentative findings are last"
     for head in np.array(heads)[tentative].tolist():

@@ -76,10 +76,10 @@ def test_evidence_is_that_of_repeated_rows(seed, classes):
     assert found.logic == expected.logic
     covered = evidence.cover(found.table.bits, found.table.mined, found.rules.conditions)
     mined = found.table.mined
-    np.testing.assert_array_equal(evidence.count_in(mined, covered), expected.rules.rows)
     for label in range(classes):
-        rows = evidence.count_in(mined, covered, mined.starts[label], mined.starts[label + 1])
-        np.testing.assert_array_equal(rows, expected.rules.counts[:, label])
+        rows, hits = evidence.count_added(mined, covered, np.arange(len(covered)), mined.everything, label)
+        np.testing.assert_array_equal(rows, expected.rules.rows)
+        np.testing.assert_array_equal(hits, expected.rules.counts[:, label])
 
 
 @settings(max_examples=20)
