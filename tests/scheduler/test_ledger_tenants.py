@@ -13,7 +13,7 @@ from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.contract.problem import problem_of
 from scheduler.ledger import Ledger
 from scheduler.ledger.database import DuplicateError
-from scheduler.ledger.submissions import KeyReusedError
+from scheduler.ledger.submissions import KeyReusedError, Submission, SubmissionRequest
 from scheduler.ledger.tenants import DatasetRow, QuotaError, QuotaRow, TokenRow, make_token
 from tests.ledgers import TABLE, call_concurrently, opened
 
@@ -356,6 +356,32 @@ def test_jobs_are_listed_newest_first_in_pages(ledger):
     assert {row.id for row in ledger.jobs.page("ann", dataset="d1")} == set(ids[1::2])
     assert ledger.jobs.page(None, limit=1)[0].id == others
     assert (ledger.jobs.get(ids[0], tenant="bob"), ledger.jobs.get(ids[0], tenant="ann").id) == (None, ids[0])
+
+
+def test_requests_of_one_transaction_are_decided_in_order_as_if_each_had_its_own(ledger):
+    ledger.quotas.set(QuotaRow("ann", queued=2))
+    jobs = [a_job(seed=seed) for seed in (1, 1, 2, 3, 1)]
+    requests = [
+        SubmissionRequest(jobs[0], 1.0, key="k", body=BODY),
+        SubmissionRequest(jobs[1], 1.0),  # equal work
+        SubmissionRequest(a_job(seed=9), 1.0, key="k", body=OTHER_BODY),
+        SubmissionRequest(jobs[2], 1.0, key="k2", body=BODY),
+        SubmissionRequest(jobs[3], 1.0, key="k3", body=BODY),  # one too many
+        SubmissionRequest(a_job("bob", seed=1), 1.0, key="k", body=OTHER_BODY),
+        SubmissionRequest(a_job(seed=8), 1.0, key="k2", body=BODY),  # the same key and body
+    ]
+
+    first, equal, reused, second, refused, other, again = ledger.submissions.submit_many(requests)
+
+    assert (first, equal) == (Submission(jobs[0].id, created=True), Submission(jobs[0].id, created=False))
+    assert isinstance(reused, KeyReusedError)
+    assert (second, again) == (Submission(jobs[2].id, created=True), Submission(jobs[2].id, created=False))
+    assert isinstance(refused, QuotaError)
+    assert other.created
+    assert {row.id for row in ledger.jobs.page(None)} == {jobs[0].id, jobs[2].id, other.job}
+    assert ledger.submissions.find_by_key("ann", "k3", BODY) is None
+    repeated = ledger.submissions.submit_many(requests[:2])
+    assert repeated == [Submission(jobs[0].id, created=False)] * 2
 
 
 def test_a_job_that_has_ended_can_be_deleted_by_its_tenant(ledger):
