@@ -1,6 +1,6 @@
 """`/healthz`, `/readyz` and `/v1/about`: the state of this process and of the cluster, for anyone."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Query, Request
 from pydantic import BaseModel
@@ -66,13 +66,14 @@ async def healthz() -> Health:
     return Health()
 
 
+_READINESS: dict[int | str, dict[str, Any]] = {**documented("invalid-document", public=True), 503: _NOT_READY}
 Parts = Annotated[
     str | None,
     Query(max_length=200, description="Check these components only, separated by commas."),
 ]
 
 
-@router.get("/readyz", response_model=Readiness, responses={503: _NOT_READY})
+@router.get("/readyz", response_model=Readiness, responses=_READINESS)
 def readyz(request: Request, parts: Parts = None) -> Readiness | Response:
     """Check that a new job would be processed; if not, name the components that are not available.
 
