@@ -16,6 +16,8 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from maabo_dist.contract.job import JobSpec
+from maabo_dist.contract.result import ResultDocument
+from maabo_dist.report.briefing import finding_sentence, useful_order
 from scheduler.resources import Resources
 from tests import servers
 from tests.api_data import token_for
@@ -59,9 +61,10 @@ class Cluster:
         return httpx.post(f"{self.url}/v1/jobs", json=document, timeout=60).raise_for_status().json()["id"]
 
     def sentences(self, address):
-        """The texts of the rules of the job at this address, as the library formats them."""
-        document = httpx.get(f"{self.url}/v1/jobs/{address.rpartition('/')[2]}/rules?format=json").json()
-        return [rule["text"] for rule in document["rules"]]
+        """The sentences of the findings of the job at this address, as the library formats them."""
+        answer = httpx.get(f"{self.url}/v1/jobs/{address.rpartition('/')[2]}/rules?format=json").json()
+        document = ResultDocument.parse(answer)
+        return [finding_sentence(rule, document.dataset) for rule in useful_order(document)]
 
 
 @pytest.fixture(scope="module")
@@ -175,19 +178,19 @@ def test_a_job_is_submitted_with_the_form_and_shows_its_rules(cluster, show, fra
     page.wait_for_selector(".rule")
     first = number_of(page, "Trees")
     page.wait_for_selector(".state.large[data-state=done]")
-    page.wait_for_selector(".rule-section h2:not(:has-text('so far'))")  # the final rules are loaded after the end
-    assert number_of(page, "Trees") == 400 > first
-    assert page.locator(".rule").count() == number_of(page, "Rules") > 0
-    assert "worst_area" not in page.inner_text(".rules")
-    assert page.locator(".sentence").all_inner_texts() == cluster.sentences(page.url)
-    assert page.locator(".chart .best").count() == 1
-    page.click(".rule .copy >> nth=0")
-    page.wait_for_selector("text=Copied")
-    assert page.evaluate("navigator.clipboard.readText()").startswith("IF ")
+    page.wait_for_selector(".finding")  # the findings are loaded after the end
+    assert first < 400
+    assert "400" in page.locator(".facts > div", has_text="Trees").inner_text()
+    assert "worst_area" not in page.inner_text("#cards")
+    assert page.locator(".finding .sentence").all_inner_texts() == cluster.sentences(page.url)
+    page.wait_for_selector("#figure-history .best >> nth=0")
+    page.get_by_role("button", name="Copy R1 as Text").click()
+    page.wait_for_selector("text=Text copied")
+    assert page.evaluate("navigator.clipboard.readText()").strip() in cluster.sentences(page.url)
     with saved(page) as file:
         page.click(".files >> text=CSV")
     assert file[0] == "cells-rules.csv"
-    assert len(list(csv.reader(io.StringIO(file[1])))) == page.locator(".rule").count() + 1
+    assert len(list(csv.reader(io.StringIO(file[1])))) == page.locator(".finding").count() + 1
     with page.expect_popup() as popup:
         page.click("text=Report")
     popup.value.wait_for_selector("h1")
@@ -217,6 +220,27 @@ def test_errors_are_shown_at_their_fields(cluster, show, addresses):
     page.wait_for_selector(".plan .figure:text-is('190')")
 
 
+def test_a_finished_job_is_its_report_and_a_row_can_be_tried_on_it(cluster, show, frame):
+    job = cluster.submit(cluster.dataset(frame), trees=60, holdout=0.2)
+    page = show(f"{cluster.url}/#/jobs/{job}")
+    page.wait_for_selector(".finding")
+    address = page.url
+
+    page.get_by_role("link", name="Try a row").click()
+    page.locator(".try-results .match a").first.click()
+
+    rule = page.locator(".try-results .match").first.get_attribute("data-rule")
+    assert page.get_by_role("region", name=f"Evidence for {rule}").is_visible()
+    assert page.url == address  # links of the report do not leave the job
+    fields = page.locator(".try-fields .try-field").evaluate_all(
+        "fields => fields.map((each) => [each.querySelector('label').textContent, each.querySelector('input').value])"
+    )
+    row = {name: float(value) if value else None for name, value in fields}
+    answer = httpx.post(f"{cluster.url}/v1/jobs/{job}/explain", json={"rows": [row]}).raise_for_status().json()
+    shown = page.locator(".try-results .match").evaluate_all("items => items.map((item) => item.dataset.rule)")
+    assert sorted(shown) == sorted(answer["rows"][0]["rules"])
+
+
 def test_names_and_values_from_the_table_stay_text(cluster, show, hostile):
     page = show(f"{cluster.url}/#/new")
     text = hostile.to_csv(index=False).encode()
@@ -226,15 +250,14 @@ def test_names_and_values_from_the_table_stay_text(cluster, show, hostile):
     page.check(f"[aria-label={f'Use {HOSTILE[0]} as target'!r}]")
     page.fill("#set-subset_size", "2")
     page.click("text=Start mining")
-    page.wait_for_selector(".rule")
-    page.wait_for_selector(".state.large[data-state=done]")
+    page.wait_for_selector(".finding")
 
     assert all(name in listed for name in HOSTILE)
     assert page.inner_text("h1") == "<b>bold</b> 😀.csv"
-    assert f"{HOSTILE[0]} = " in page.inner_text(".rules")
-    assert "</td><b>bold" in page.inner_text(".rules")
-    assert page.locator(".sentence").all_inner_texts() == cluster.sentences(page.url)
-    assert page.locator("main script, main img, main b").count() == 0
+    assert f"{HOSTILE[0]} = " in page.inner_text("#cards")
+    assert "</td><b>bold" in page.inner_text("#cards")
+    assert page.locator(".finding .sentence").all_inner_texts() == cluster.sentences(page.url)
+    assert page.locator("main script, main img, .condition b, .then b").count() == 0
     page.goto(f"{cluster.url}/#/")
     page.wait_for_selector(".jobs .name:has-text('<b>bold</b>')")
 
@@ -296,9 +319,9 @@ def test_a_job_without_findings_shows_why(cluster, show):
 
     page = show(f"{cluster.url}/#/jobs/{cluster.submit(table, certify='off')}")
     page.wait_for_selector(".state.large[data-state=done]")
-    page.wait_for_selector(".rule-section h2:text-is('No findings')")
+    page.wait_for_selector(".headline:text-is('No findings for target.')")
 
-    first, *classes = page.locator(".reasons p").all_inner_texts()
+    first, *classes = page.locator("#findings > .empty, #findings > .missing").all_inner_texts()
     assert first.startswith("None of the ")
     assert [text.partition(":")[0] for text in classes] == ["No finding for target = no", "No finding for target = yes"]
     assert "“Greatest adjusted p” 0." in classes[1]
@@ -384,7 +407,7 @@ def addresses(cluster, frame):
     return {
         "#/": ".jobs .name",
         f"#/new?table={table}": ".plan .figure:not(:text-is('–'))",
-        f"#/jobs/{job}": ".rule",
+        f"#/jobs/{job}": ".finding",
     }
 
 

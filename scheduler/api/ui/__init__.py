@@ -11,7 +11,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Request, Response
 
-from maabo_dist.report.html import content_policy
+from maabo_dist.report.html import briefing_script, briefing_style, content_policy
 from scheduler.api.problems import NotFoundError
 
 router = APIRouter(include_in_schema=False)
@@ -20,10 +20,13 @@ ASSETS = files(__package__).joinpath("assets")
 INDEX = "index.html"
 MODULES = (
     *("api", "cluster-load", "column-picker", "dom", "event-stream", "form-fields", "format", "job-actions"),
+    "job-findings",
     *("job-page", "jobs-page", "main", "new-job-page", "plan-panel", "rule-list", "score-history", "session"),
     *("settings", "sign-in", "table-picker", "theme"),
 )
-NAMES = (INDEX, "page.css", "icon.svg", "theme-init.js", *(f"{module}.js" for module in MODULES))
+# The part of the report that the page of a job shows.
+BRIEFING = {"briefing.js": briefing_script, "briefing.css": briefing_style}
+NAMES = (*BRIEFING, INDEX, "page.css", "icon.svg", "theme-init.js", *(f"{module}.js" for module in MODULES))
 _TYPES = {"html": "text/html", "css": "text/css", "svg": "image/svg+xml", "js": "text/javascript"}
 
 
@@ -66,7 +69,7 @@ class File:
     @classmethod
     def read(cls, name: str) -> "File":
         """Read an asset."""
-        content = ASSETS.joinpath(name).read_bytes()
+        content = BRIEFING[name]().encode() if name in BRIEFING else ASSETS.joinpath(name).read_bytes()
         return cls(content, _TYPES[name.rpartition(".")[2]], f'"{sha256(content).hexdigest()[:32]}"')
 
     def respond(self, if_none_match: str | None) -> Response:

@@ -6,6 +6,7 @@ import { el, setChildren, setText } from "./dom.js";
 import { followEvents } from "./event-stream.js";
 import { STATES, ago, count, duration, hasEnded, percent, plural, score } from "./format.js";
 import { jobActions } from "./job-actions.js";
+import { showFindings } from "./job-findings.js";
 import { progressBar } from "./jobs-page.js";
 import { funnel, legend, reasons, ruleList, rulesTitle } from "./rule-list.js";
 import { scoreHistory } from "./score-history.js";
@@ -50,12 +51,10 @@ export async function showJob(root, signal, id) {
     loading = true;
     try {
       const document = await get(`${path("jobs", id, "rules")}?format=json`, { signal });
-      rules.show(document);
-      setText(view.rulesTitle, rulesTitle(document));
-      setText(view.legend, legend(document));
-      setChildren(view.reasons, ...reasons(document));
-      setChildren(view.funnel, funnel(document.funnel));
-      view.results.hidden = false;
+      if (document.partial) showPreliminary(document);
+      else await showFindings(view.findings, id, signal);
+      view.results.hidden = !document.partial;
+      view.live.hidden = !document.partial; // the report has the course of the search
       actions.showDownloads();
       if (job.rules === null) update({ rules: document.rules.length });
     } catch (problem) {
@@ -63,6 +62,14 @@ export async function showJob(root, signal, id) {
     }
     loading = false;
     if (stale) (stale = false), loadRules();
+  }
+
+  function showPreliminary(document) {
+    rules.show(document);
+    setText(view.rulesTitle, rulesTitle(document));
+    setText(view.legend, legend(document));
+    setChildren(view.reasons, ...reasons(document));
+    setChildren(view.funnel, funnel(document.funnel));
   }
 
   function receive({ kind, data }) {
@@ -99,16 +106,16 @@ function createLayout(root) {
     title: el("h1", { tabIndex: -1 }), state: el("span", { class: "state large" }), when: el("span", { class: "muted" }),
     actions: el("div", { class: "actions" }), bar: progressBar("Progress of the job"), progress: el("p", { class: "progress-text" }),
     connection: el("p", { class: "connection", role: "status" }), reason: el("p", { class: "reason" }), tiles: el("dl", { class: "tiles" }), load: el("p", { class: "hint load" }),
-    chart: el("div"), funnel: el("div"), rules: el("div"), reasons: el("div", { class: "reasons" }), rulesTitle: el("h2"), legend: el("p", { class: "hint" }), settings: el("details", { class: "collapsible" }, el("summary", {}, "Settings")),
+    findings: el("div", { class: "findings" }), chart: el("div"), funnel: el("div"), rules: el("div"), reasons: el("div", { class: "reasons" }), rulesTitle: el("h2"), legend: el("p", { class: "hint" }), settings: el("details", { class: "collapsible" }, el("summary", {}, "Settings")),
   };
   view.results = el("section", { hidden: true, class: "results" }, el("div", { class: "rule-section" }, view.rulesTitle, view.legend, view.rules, view.reasons),
     el("div", { class: "funnel-section" }, el("h2", {}, "From leaves to rules"), el("p", { class: "hint" }, "Logarithmic scale"), view.funnel));
+  view.live = el("div", { class: "live" }, view.tiles, el("figure", {}, view.chart, el("figcaption", {}, "F1 of trees on the validation rows, and the best so far")));
   root.append(
     el("p", { class: "breadcrumb" }, el("a", { href: "#/" }, "All jobs")),
     el("div", { class: "heading" }, el("div", {}, view.title, el("p", { class: "status" }, view.state, view.when)), view.actions),
     view.reason, view.bar.element, view.progress, view.connection,
-    el("div", { class: "live" }, view.tiles, el("figure", {}, view.chart, el("figcaption", {}, "F1 of trees on the validation rows, and the best so far"))),
-    view.load, view.results, view.settings,
+    view.live, view.load, view.findings, view.results, view.settings,
   );
   return view;
 }
