@@ -168,6 +168,25 @@ class CreatedToken(Token):
         return [(name, value) for name, value in super().__repr_args__() if name != "token"]
 
 
+class AuditRecord(_Response):
+    """An action that was recorded in the audit log."""
+
+    # Later actions have larger numbers.
+    number: int
+    time: float
+    # Who acted: the tenant and the ID of its token; null for commands on the ledger itself.
+    tenant: str | None
+    token: str | None
+    # IP address of the client.
+    address: str | None
+    # Such as `job.submit`.
+    action: str
+    # ID of what it was done to.
+    object: str
+    # ID of the request.
+    correlation: str | None
+
+
 class Quota(_Response):
     """The limits of a tenant (null for no limit) and its current use."""
 

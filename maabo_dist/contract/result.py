@@ -288,7 +288,7 @@ class ResultDocument(Record):
         """Validate a document from its JSON text."""
         try:
             document = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise FormatError(f"{source} is not JSON in UTF-8 ({error}).") from error
         return cls.parse(document, source)
 

@@ -31,6 +31,7 @@ MAX_DETAIL = 2000  # characters of an error message, which may quote cells
 MAX_NAME, MAX_ALL_NAMES = 1000, 4_000_000  # characters of a column's name, and of all names together
 MAX_LEVELS, MAX_LEVEL = 50, 100  # levels of a column in a description, and characters of each
 MAX_ALL_LEVELS = 20_000  # levels in one description; later columns are described without levels
+NICENESS = 5  # so that the API responds while tables are read
 NO_MEMORY, UNEXPECTED = "no-memory", "unexpected"
 
 
@@ -59,6 +60,7 @@ def _run_child(folder: bytes, connection: int) -> NoReturn:
     code = 1
     try:
         os.setsid()
+        os.nice(NICENESS)
         os.write(connection, str(os.getpid()).encode())
         os.chdir(folder)
         answer_request()

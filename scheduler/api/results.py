@@ -8,7 +8,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from maabo_dist.cluster.store import load_figures
@@ -20,12 +20,14 @@ from maabo_dist.report.html import content_policy, report_page
 from maabo_dist.report.tables import to_csv, to_markdown
 from maabo_dist.rules.matching import match_cells, predicted_classes
 from scheduler.api.dependencies import Caller, Cursor, Limit, Reader, cut_page, decode_cursor
-from scheduler.api.jobs import JobPath, find_document, find_job
+from scheduler.api.details import find_document
+from scheduler.api.jobs import JobPath, find_job
 from scheduler.api.problems import ConflictError, NoRulesYetError, NotAcceptableError, NotFoundError, documented
+from scheduler.api.routing import Router
 from scheduler.api.tree_reader import TreeReader
 from scheduler.ledger.jobs import JobRow
 
-router = APIRouter(prefix="/v1/jobs", tags=["results"])
+router = Router(prefix="/v1/jobs", tags=["results"])
 
 
 class RulesFormat(StrEnum):

@@ -4,6 +4,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, or_, select, tuple_, update
@@ -11,7 +12,18 @@ from sqlalchemy import Connection, delete, func, insert, or_, select, tuple_, up
 from maabo_dist.contract.job import JobRecord, JobSpec, JobState, Priority
 from maabo_dist.errors import FormatError
 from scheduler.ledger.database import DuplicateError, LedgerTopic, of_tenant
-from scheduler.ledger.schema import batches, blocks, jobs, keys, results, screens, shuffle_plans, shuffles, tasks
+from scheduler.ledger.schema import (
+    batches,
+    blocks,
+    jobs,
+    keys,
+    prepared_columns,
+    results,
+    screens,
+    shuffle_plans,
+    shuffles,
+    tasks,
+)
 
 OPEN = (JobState.QUEUED, JobState.RUNNING, JobState.MINING)
 UNENDED = jobs.c.finished.is_(None)
@@ -250,11 +262,17 @@ def read_job(row: Any) -> JobRow:
     values = dict(row)
     try:
         values["state"] = JobState(row["state"])
-        values["spec"] = JobSpec.model_validate_json(row["spec"])
+        values["spec"] = _parse_spec(row["spec"])
     except ValueError as error:
         raise FormatError(f"Job {row['id']} was written by another version: {error}") from error
     values["segments"] = tuple(Segment(digest, until) for digest, until in json.loads(row["segments"]))
     return JobRow(**values)
+
+
+@lru_cache(maxsize=2000)
+def _parse_spec(text: str) -> JobSpec:
+    """The specification of a job never changes, and parsing it takes longer than everything else about a row."""
+    return JobSpec.model_validate_json(text)
 
 
 def delete_search(connection: Connection, ids: list[str]) -> None:
@@ -266,7 +284,12 @@ def delete_search(connection: Connection, ids: list[str]) -> None:
 def _delete_jobs(connection: Connection, ids: list[str]) -> None:
     delete_search(connection, ids)
     connection.execute(delete(keys).where(keys.c.job.in_(ids)))
+    of_jobs = select(jobs.c.dataset).where(jobs.c.id.in_(ids), jobs.c.dataset.is_not(None)).distinct()
+    tables = list(connection.execute(of_jobs).scalars())
     connection.execute(delete(jobs).where(jobs.c.id.in_(ids)))
+    # Columns that no job uses any more do not count; the garbage collection of the store removes them.
+    used = select(jobs.c.id).where(jobs.c.dataset == prepared_columns.c.dataset).exists()
+    connection.execute(delete(prepared_columns).where(prepared_columns.c.dataset.in_(tables), ~used))
 
 
 # Stored instead of the time of a callback that was given up.
