@@ -82,7 +82,7 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
     >>> X, y = load_wine(return_X_y=True, as_frame=True)
     >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
     >>> print(miner.rules_[0].text)
-    IF flavanoids > 1.575 AND color_intensity > 3.5 AND proline ≥ 760 THEN target = 0
+    IF color_intensity ≤ 3.5 THEN target = 1
     """
 
     def __init__(  # noqa: PLR0913 - scikit-learn reads the parameters off this signature
@@ -189,7 +189,7 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         >>> from sklearn.datasets import load_wine
         >>> X, y = load_wine(return_X_y=True, as_frame=True)
         >>> len(RuleMiner(trees=50, min_samples=20).fit(X, y).rules_)
-        4
+        3
         """
         for_class = [self.for_class] if isinstance(self.for_class, str) else self.for_class
         always = (self.always,) if isinstance(self.always, str) else self.always

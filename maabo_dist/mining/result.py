@@ -85,7 +85,7 @@ class MiningResult:
     ('cultivar', ('class_0', 'class_1', 'class_2'))
     >>> best = result.rules[0]
     >>> [condition.feature for condition in best.conditions], result.classes[best.label]
-    (['flavanoids', 'color_intensity', 'proline'], 'class_0')
+    (['color_intensity'], 'class_1')
     """
 
     rules: tuple[Rule, ...]

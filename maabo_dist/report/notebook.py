@@ -152,8 +152,8 @@ class ResultViews(ABC):
         >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
         >>> miner.get_rules()[["id", "class", "n", "precision"]].head(2).round(2)
            id  class   n  precision
-        0  R1      0  39        1.0
-        1  R2      1  40        1.0
+        0  R1      1  40        1.0
+        1  R2      0  31        1.0
         """
         check_is_fitted(self)
         rows = [self._summary(number) for number in range(len(self.rules_))]
@@ -177,7 +177,7 @@ class ResultViews(ABC):
         >>> miner.get_consensus()[["class", "stability"]].head(2)
            class  stability
         0      1        1.0
-        1      2        1.0
+        1      0        1.0
         """
         check_is_fitted(self)
         columns = ["id", "rule", "class", "rows", "stability", "precision"]
@@ -209,7 +209,7 @@ class ResultViews(ABC):
         >>> miner = RuleMiner(trees=50, min_samples=20).fit(X, y)
         >>> miner.explain(X.head(1))[["row", "id", "class"]].head(2)
            row  id  class
-        0    0  R1      0
+        0    0  R2      0
         """
         covered = self._covered(X)
         summaries = [self._summary(number) for number in range(len(self.rules_))]

@@ -80,7 +80,7 @@ class Rule:
     >>> result = mine(prepare(*load_bundled("wine")).columns, MiningSettings(trees=50, min_samples=20))
     >>> rule = result.rules[0]
     >>> rule.id, result.classes[rule.label], rule.train.n, round(rule.train.precision, 2)
-    ('R1', 'class_0', 39, 1.0)
+    ('R1', 'class_1', 40, 1.0)
     """
 
     id: str
