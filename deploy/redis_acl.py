@@ -111,6 +111,7 @@ def users(database: int, own_queues: Sequence[str]) -> tuple[User, ...]:
                 grant("set del", WORKERS),
                 grant("exists", ENDED),
                 ask,
+                grant("xadd", names.REFUSED_STREAM),
                 grant("set setex get", ANSWERS),
                 *artifacts,
                 *inspect,
