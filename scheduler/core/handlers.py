@@ -1,6 +1,5 @@
 """`SearchHandler`, `ScreenHandler` and `ShuffleHandler` send the tasks of a job, and handle and record the answers."""
 
-import json
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import StoreError
 from maabo_dist.cluster.streams import BODY, HEADER, RULES_HEADER, SCREEN_HEADER, SHUFFLE_HEADER, Answer
+from maabo_dist.contract.decoding import decode_json
 from maabo_dist.contract.messages import EvaluationAnswer, RulesAnswer, ScreenAnswer, ShuffleAnswer
 from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import FormatError
@@ -269,8 +269,14 @@ def read_answer(fields: Mapping[bytes, bytes]) -> tuple[Answer, bytes]:
         return EvaluationAnswer.read(fields.get(HEADER, b"")), body
     answer = RulesAnswer.read(fields[RULES_HEADER])
     if answer.kind == "done" and answer.shuffles is None:
-        try:
-            json.loads(body)
-        except ValueError as error:
-            raise FormatError(f"The result document is invalid: {error}.") from None
+        _check_document(body)
     return answer, body
+
+
+def _check_document(body: bytes) -> None:
+    try:
+        document = decode_json(body)
+    except FormatError as error:
+        raise FormatError(f"The result document is invalid: {error}") from None
+    if not isinstance(document, dict):
+        raise FormatError(f"The result document is not an object but {type(document).__name__}.")

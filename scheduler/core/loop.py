@@ -5,7 +5,8 @@
 docs/architecture.md follows a batch from its proposal to the workers and back, function by function.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from threading import Event
@@ -19,12 +20,13 @@ from maabo_dist.cluster.store import MissingArtifactError, StoreError
 from maabo_dist.cluster.streams import results_stream
 from maabo_dist.contract import names
 from maabo_dist.contract.messages import EvaluationAnswer, RulesAnswer, ScreenAnswer, ShuffleAnswer
-from maabo_dist.errors import FormatError
+from maabo_dist.contract.problem import problem_of
+from maabo_dist.errors import FormatError, MaaboError
 from scheduler import metrics
 from scheduler.core.dispatch import JobSlots, TaskQueue, choose_tasks
 from scheduler.core.handlers import ScreenHandler, SearchHandler, ShuffleHandler, read_answer
 from scheduler.core.held_jobs import OUTAGES, HeldJobs
-from scheduler.core.job import AnyJob, CertifyingJob, PreparedTable, ScreeningJob, SearchingJob
+from scheduler.core.job import AnyJob, CertifyingJob, JobEnd, PreparedTable, ScreeningJob, SearchingJob
 from scheduler.core.maintenance import Maintenance
 from scheduler.core.preparation import Preparations, open_job, prepare_job
 from scheduler.core.rules_handler import RulesHandler
@@ -232,23 +234,49 @@ class Scheduler:
 
     def _handle_answers(self, job: AnyJob, entries: Sequence[Entry], now: float) -> None:
         with self.jobs.guard(job.lease):
-            for _, fields in entries:
+            for entry, fields in entries:
                 try:
-                    answer, body = read_answer(fields)
-                    if isinstance(job, ScreeningJob) and not isinstance(answer, ScreenAnswer):
-                        raise FormatError("The answer is for a search that has not started.")
-                    if isinstance(job, CertifyingJob) and not isinstance(answer, ShuffleAnswer):
-                        self._search.drop_late(job, answer)
-                        continue
-                    end = self._answer_handlers[type(answer)].handle(job, answer, body, now)
+                    end = self._handle_answer(job, fields, now)
                 except FormatError as error:
-                    logger.warning("answer refused", **job.log_fields, reason=error)
-                    self._metrics.count(metrics.REFUSED)
+                    self._refuse_answer(job, fields, error)
                     continue
+                except (*OUTAGES, MaaboError):
+                    raise
+                except Exception as error:  # noqa: BLE001 - an answer that nobody foresaw must not fail the job
+                    logger.warning("answer not handled", **job.log_fields, traceback=traceback.format_exc())
+                    self._refuse_answer(job, fields, FormatError(f"The answer cannot be handled: {error!r}."))
+                    self._redis.xdel(results_stream(self._settings, job.lease.job), entry)
+                    self._reopen(job, now)
+                    return
                 if end is not None:
                     self.jobs.end(job, end, now)
                     return
             self._advance(job, now)
+
+    def _handle_answer(self, job: AnyJob, fields: Mapping[bytes, bytes], now: float) -> JobEnd | None:
+        """Decode, validate and accept an answer. Return the end of the job, if it ends."""
+        answer, body = read_answer(fields)
+        if isinstance(job, ScreeningJob) and not isinstance(answer, ScreenAnswer):
+            raise FormatError("The answer is for a search that has not started.")
+        if isinstance(job, CertifyingJob) and not isinstance(answer, ShuffleAnswer):
+            self._search.drop_late(job, answer)
+            return None
+        end: JobEnd | None = self._answer_handlers[type(answer)].handle(job, answer, body, now)
+        return end
+
+    def _refuse_answer(self, job: AnyJob, fields: Mapping[bytes, bytes], error: FormatError) -> None:
+        """Keep an invalid answer with its reason; its task is sent again when it is overdue."""
+        logger.warning("answer refused", **job.log_fields, reason=error)
+        self._metrics.count(metrics.REFUSED)
+        data = b" ".join(fields.values())
+        self._status.add_refused(f"{names.RESULTS_STREAM}:{job.lease.job}", data, problem_of(error))
+
+    def _reopen(self, job: AnyJob, now: float) -> None:
+        """Restore a job from the ledger, because its state in memory may be wrong."""
+        self.jobs.drop(job.lease.job)
+        self._ledger.leases.release([job.lease], now)
+        self._metrics.count(metrics.LEASES, "given_back")
+        self._next_renewal = now
 
     def _advance(self, job: AnyJob, now: float) -> None:
         """Continue a job after answers, and write its progress to the ledger."""
