@@ -73,16 +73,14 @@ Fingerprint = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 JobId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
-def _check_printable(text: str) -> str:
+def _check_correlation(text: str) -> str:
     if not text.isprintable():
         raise ValueError("it must consist of printable characters, without line breaks and control characters")
     return text
 
 
 # A name that a client gives to a request or job; it appears in logs and listings.
-Correlation = Annotated[Name, AfterValidator(_check_printable)]
-# Printable: a database may be unable to store other characters.
-TenantName = Annotated[Name, AfterValidator(_check_printable)]
+Correlation = Annotated[Name, AfterValidator(_check_correlation)]
 # A W3C `traceparent`: the parent span of the work on a job.
 Trace = Annotated[str, Field(pattern=r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")]
 
@@ -194,7 +192,7 @@ class JobSpec(_Document):
     dataset: DatasetRef
     settings: MiningSettings = MiningSettings()
     priority: Priority = Priority.NORMAL
-    tenant: TenantName = "default"
+    tenant: Name = "default"
     callback: AnyCallback | None = None
     # The next three are omitted if they are None, so that older programs can read the document.
 

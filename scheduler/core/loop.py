@@ -130,7 +130,7 @@ class Scheduler:
         """Renew leases, apply commands, take free jobs, and run the maintenance."""
         lease_seconds = self._settings.lease_seconds
         self._next_renewal = now + lease_seconds / 5
-        commands = self._ledger.leases.renew(self._leases, now, lease_seconds)
+        commands = self._ledger.leases.renew(self._leases, self._ledger.now, lease_seconds)
         for lease in self._leases:
             if lease.job not in commands:
                 self.jobs.note_lost(lease)
@@ -138,7 +138,7 @@ class Scheduler:
                 self._preparations.cancel(lease.job)
         for job in self.jobs:
             self.jobs.apply_command(job, commands[job.lease.job], now)
-        taken = self._slots.fill({lease.job for lease in self._leases}, now)
+        taken = self._slots.fill({lease.job for lease in self._leases})
         self._metrics.count(metrics.LEASES, "taken", len(taken))
         self._preparations.begin(taken)
         self._open_prepared()
@@ -151,7 +151,7 @@ class Scheduler:
         now = self._resources.clock()
         if now >= self._next_renewal:
             self._next_renewal = now + self._settings.lease_seconds / 5
-            self._ledger.leases.renew([lease, *self._leases], now, self._settings.lease_seconds)
+            self._ledger.leases.renew([lease, *self._leases], self._ledger.now, self._settings.lease_seconds)
 
     def _release_jobs(self) -> None:
         now = self._resources.clock()
@@ -159,7 +159,7 @@ class Scheduler:
             with self.jobs.guard(job.lease):
                 self._ledger.search.write(job.lease, now, {"run_seconds": job.run_seconds(now)})
         leases, jobs = self._leases, len(self.jobs)
-        self._ledger.leases.release(leases, now)
+        self._ledger.leases.release(leases, self._ledger.now)
         self._metrics.count(metrics.LEASES, "given_back", len(leases))
         self._preparations.close()
         self._maintenance.close()
@@ -183,7 +183,7 @@ class Scheduler:
             except MissingArtifactError as error:
                 raise FormatError(f"{error} Submit the table again.") from error
             except OUTAGES:
-                self._ledger.leases.release([lease], now)
+                self._ledger.leases.release([lease], self._ledger.now)
                 self._metrics.count(metrics.LEASES, "given_back")
                 raise
             self.jobs.add(job, now)
@@ -274,7 +274,7 @@ class Scheduler:
     def _reopen(self, job: AnyJob, now: float) -> None:
         """Restore a job from the ledger, because its state in memory may be wrong."""
         self.jobs.drop(job.lease.job)
-        self._ledger.leases.release([job.lease], now)
+        self._ledger.leases.release([job.lease], self._ledger.now)
         self._metrics.count(metrics.LEASES, "given_back")
         self._next_renewal = now
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, select
+from sqlalchemy import ColumnElement, Connection, select
 
 from maabo_dist.cluster.store import figures_name
 from scheduler.ledger.database import Database
@@ -30,6 +30,11 @@ class Ledger:
         self.datasets = Datasets(database)
         self.tokens = Tokens(database)
         self.quotas = Quotas(database)
+
+    @property
+    def now(self) -> ColumnElement[float]:
+        """The time of the database's clock, for leases and commands."""
+        return self.database.now
 
     def close(self) -> None:
         """Close all connections."""

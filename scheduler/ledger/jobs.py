@@ -6,11 +6,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, tuple_, update
 
+from maabo_dist.cluster.settings import MAX_LEASE_SECONDS
 from maabo_dist.contract.job import JobRecord, JobSpec, JobState, Priority
 from maabo_dist.errors import FormatError
-from scheduler.ledger.database import DuplicateError, LedgerTopic, of_tenant
+from scheduler.ledger.database import DuplicateError, LedgerTopic, Moment, of_tenant
 from scheduler.ledger.schema import batches, blocks, jobs, keys, results, screens, shuffle_plans, shuffles, tasks
 
 OPEN = (JobState.QUEUED, JobState.RUNNING, JobState.MINING)
@@ -76,8 +77,8 @@ class OldestJobs:
 
     # The earliest submission time of a queued job.
     queued: float | None
-    # The earliest expiry of a lease, past if no scheduler has taken the job over.
-    lease_until: float | None
+    # The time until a lease expires, the shortest; negative if no scheduler has taken the job over.
+    lease_seconds: float | None
     # The largest number of times any job was acquired.
     max_takeovers: int = 0
 
@@ -101,12 +102,12 @@ class Jobs(LedgerTopic):
                 for spec in specs:
                     self.add([spec], now)
 
-    def set_command(self, job: str, command: str, now: float) -> None:
+    def set_command(self, job: str, command: str, now: Moment) -> None:
         """Record the owner's command: run, pause or cancel. It takes effect immediately if no scheduler holds the job.
 
         A scheduler that held the job and was frozen is fenced off then.
         """
-        unheld = or_(jobs.c.lease_until < now, jobs.c.state == JobState.PAUSED)
+        unheld = or_(is_expired(now), jobs.c.state == JobState.PAUSED)
         effects: dict[str, dict[str, Any]] = {
             "run": {"state": JobState.QUEUED.value},
             "pause": {"state": JobState.PAUSED.value},
@@ -180,11 +181,15 @@ class Jobs(LedgerTopic):
     def oldest(self) -> OldestJobs:
         """The longest waits among unfinished jobs."""
         queued = select(func.min(jobs.c.created)).where(UNENDED, jobs.c.state == JobState.QUEUED)
-        held = select(func.min(jobs.c.lease_until)).where(UNENDED, jobs.c.state.in_(OPEN), jobs.c.lease_until > 0)
+        held = select(func.min(jobs.c.lease_until) - self._database.now).where(
+            UNENDED, jobs.c.state.in_(OPEN), jobs.c.lease_until > 0
+        )
         fence = select(func.max(jobs.c.fence)).where(UNENDED)
         with self._database.read() as connection:
-            queued_at, lease_until, takeovers = (connection.execute(query).scalar() for query in (queued, held, fence))
-        return OldestJobs(queued_at, lease_until, takeovers or 0)
+            queued_at, lease_seconds, takeovers = (
+                connection.execute(query).scalar() for query in (queued, held, fence)
+            )
+        return OldestJobs(queued_at, lease_seconds, takeovers or 0)
 
     def delete(self, tenant: str | None, job: str) -> bool:
         """Delete a job that has ended, with its result and its idempotency keys; False if there is no such job."""
@@ -203,6 +208,14 @@ class Jobs(LedgerTopic):
             with self._database.write() as connection:
                 _delete_jobs(connection, old)
         return old
+
+
+def is_expired(now: Moment) -> ColumnElement[bool]:
+    """True for jobs without a lease, or whose lease has expired.
+
+    A lease that ends later than any can was written before the database's clock was set back.
+    """
+    return or_(jobs.c.lease_until < now, jobs.c.lease_until > now + MAX_LEASE_SECONDS)
 
 
 def new_row(spec: JobSpec, now: float) -> dict[str, Any]:

@@ -41,7 +41,7 @@ class Intake:
         self._ledger.jobs.add(specs, now)
         for request in requests:
             if request.kind in COMMANDS:
-                self._ledger.jobs.set_command(request.job, COMMANDS[request.kind], now)
+                self._ledger.jobs.set_command(request.job, COMMANDS[request.kind], self._ledger.now)
                 logger.info(f"{request.kind} requested", job=request.job)
         rows = self._ledger.jobs.get_many({request.job for request in requests})
         self._status.publish(row.record for row in rows)

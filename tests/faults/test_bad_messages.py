@@ -49,11 +49,6 @@ def evaluate(job, **changes):
     return message.model_dump(mode="json") | changes
 
 
-def request_with_tenant(tenant):
-    document = {"id": "b" * 32, "dataset": {"fingerprint": "0" * 64}, "tenant": tenant}
-    return json.dumps({"kind": "submit", "job": "b" * 32, "document": document})
-
-
 class Trap:
     """Creates a file when it is unpickled."""
 
@@ -164,7 +159,6 @@ def test_an_invalid_document_is_refused_and_kept(world, document):
         ({HEADER: b'{"a":' * 100_000}, "recursion limit"),
         ({HEADER: b'{"version": ' + b"9" * 10_000 + b"}"}, "is invalid"),
         ({HEADER: b'{"kind": "submit", "job": "\\ud800"}'}, "is invalid"),
-        ({HEADER: request_with_tenant("a\0b")}, "printable"),
     ],
 )
 def test_an_invalid_request_is_refused_and_kept_with_its_reason(world, fields, reason):
