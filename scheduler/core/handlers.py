@@ -11,7 +11,7 @@ from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import StoreError
 from maabo_dist.cluster.streams import BODY, HEADER, RULES_HEADER, SCREEN_HEADER, SHUFFLE_HEADER, Answer
 from maabo_dist.contract.decoding import decode_json
-from maabo_dist.contract.messages import EvaluationAnswer, RulesAnswer, ScreenAnswer, ShuffleAnswer
+from maabo_dist.contract.messages import MAX_REASON, EvaluationAnswer, RulesAnswer, ScreenAnswer, ShuffleAnswer
 from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import FormatError
 from maabo_dist.findings.wire import unpack_searches
@@ -31,6 +31,7 @@ from scheduler.core.job import (
     SearchingJob,
     certifying_job,
 )
+from scheduler.core.losses import cause_of, explain
 from scheduler.core.machines import Task, TaskKey
 from scheduler.ledger.search import BatchRow, BlockRow, ResultRow, ShufflePlanRow, ShuffleRow, TaskRow
 from scheduler.messaging.publishers import TaskPublisher
@@ -80,6 +81,7 @@ class TaskHandler(ABC, Generic[Job]):
     def _note_done(self, job: Job, size: int, seconds: float) -> None:
         job.speed.observe(size, seconds)
         job.stuck_since = None
+        job.losses.note_done()
         self._metrics.observe(metrics.TASK_SECONDS, seconds, job.task)
 
     def _retry(self, job: Job, key: Any, answer: EvaluationAnswer | ScreenAnswer | ShuffleAnswer, now: float) -> bool:
@@ -94,9 +96,17 @@ class TaskHandler(ABC, Generic[Job]):
             job.outbox.postpone(key, answer.attempt, now + delay)
         else:
             given_up = job.machine.fail(key, answer.attempt)
+            if was_sent:
+                job.losses.note_failure(answer.kind, answer.reason)
         if was_sent and not given_up:
             self._metrics.count(metrics.RESENT, answer.kind)
         return given_up
+
+    def _check(self, job: Job, answer: EvaluationAnswer | ScreenAnswer | ShuffleAnswer, now: float) -> JobEnd | None:
+        """Return the end of a job that no worker can begin, or that ends too many worker processes."""
+        if answer.kind == "unavailable":
+            return self._check_available(job, answer.reason, now)
+        return JobEnd.failure(job.losses.explain(job.table_text)) if job.losses.too_many else None
 
     def _check_available(self, job: Job, reason: str, now: float) -> JobEnd | None:
         """Put the table into the store again if it is missing; fail the job if no worker could begin for too long."""
@@ -133,11 +143,12 @@ class SearchHandler(TaskHandler[SearchingJob]):
             job.unwritten.append(ResultRow(key.batch, key.start, key.stop, body, None, answer.seconds))
             self._note_done(job, key.size, answer.seconds)
             return None
-        if self._retry(job, key, answer, now) and job.give_up(key, answer.reason):
+        reason = _explain(answer)[:MAX_REASON]
+        if self._retry(job, key, answer, now) and job.give_up(key, reason):
             self._metrics.count(metrics.FAILED_SUBSETS)
-            job.unwritten.append(ResultRow(key.batch, key.start, key.stop, b"", answer.reason))
-            logger.warning("subset given up", **job.log_fields, batch=key.batch, subset=key.start, reason=answer.reason)
-        return self._check_available(job, answer.reason, now) if answer.kind == "unavailable" else None
+            job.unwritten.append(ResultRow(key.batch, key.start, key.stop, b"", reason))
+            logger.warning("subset given up", **job.log_fields, batch=key.batch, subset=key.start, reason=reason)
+        return self._check(job, answer, now)
 
     def drop_late(self, job: CertifyingJob, answer: EvaluationAnswer | ScreenAnswer | RulesAnswer) -> None:
         """Drop an answer that came when the search was over."""
@@ -191,8 +202,8 @@ class ScreenHandler(TaskHandler[ScreeningJob]):
             return None
         if self._retry(job, block, answer, now):
             features = f"The pairs of features {block.start} to {block.stop - 1}"
-            return JobEnd.failure(f"{features} could not be screened: {answer.reason}")
-        return self._check_available(job, answer.reason, now) if answer.kind == "unavailable" else None
+            return JobEnd.failure(f"{features} could not be screened: {_explain(answer)}")
+        return self._check(job, answer, now)
 
     def commit_screen(self, job: ScreeningJob, now: float) -> bool:
         """Write the accepted answers to the ledger, and the screen once it is complete. True if it is."""
@@ -243,8 +254,8 @@ class ShuffleHandler(TaskHandler[CertifyingJob]):
             return None
         if self._retry(job, block, answer, now) and job.machine.is_open(block):
             searches = f"Searches {block.start + 1} to {block.stop} on shuffled labels"
-            return JobEnd.failure(f"{searches} could not be run: {answer.reason}")
-        return self._check_available(job, answer.reason, now) if answer.kind == "unavailable" else None
+            return JobEnd.failure(f"{searches} could not be run: {_explain(answer)}")
+        return self._check(job, answer, now)
 
     def commit(self, job: CertifyingJob, now: float) -> bool:
         """Write the accepted answers to the ledger. True if the searches are complete."""
@@ -256,6 +267,10 @@ class ShuffleHandler(TaskHandler[CertifyingJob]):
     def _write_sent(self, job: CertifyingJob, tasks: Sequence[BlockTask], now: float) -> None:
         rows = [ShuffleRow(task.key.start, task.key.stop, task.attempt) for task in tasks]
         self._ledger.shuffles.write(job.lease, now, rows)
+
+
+def _explain(answer: EvaluationAnswer | ScreenAnswer | ShuffleAnswer) -> str:
+    return explain(answer.reason, cause_of(answer.kind, answer.reason))
 
 
 def read_answer(fields: Mapping[bytes, bytes]) -> tuple[Answer, bytes]:

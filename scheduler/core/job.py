@@ -27,6 +27,7 @@ from maabo_dist.screens.pairs import Screen
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.study import Study
 from scheduler.core.blocks import BlockTask, Screening, Shuffling
+from scheduler.core.losses import Losses
 from scheduler.core.machines import JobMachine, Task, TaskKey
 from scheduler.core.outbox import Outbox, Speed
 from scheduler.ledger.jobs import JobRow, Segment
@@ -95,6 +96,10 @@ class HeldJob(ABC):
     speed: Speed = field(default_factory=Speed, kw_only=True)
     # The share of the rows that is held out.
     holdout: float = field(kw_only=True)
+    # The number of rows and features of the table.
+    shape: tuple[int, int] = field(kw_only=True)
+    # Worker processes that its tasks have ended.
+    losses: Losses = field(default_factory=Losses, kw_only=True)
     # The job's span, the parent of its tasks' spans.
     trace: str | None = field(default=None, kw_only=True)
 
@@ -102,6 +107,12 @@ class HeldJob(ABC):
     def log_fields(self) -> dict[str, str | None]:
         """The fields that identify the job in log lines."""
         return self.lease.log_fields
+
+    @property
+    def table_text(self) -> str:
+        """The table's name and size, for messages."""
+        rows, features = self.shape
+        return f"{self.spec.dataset.name!r} ({rows:,} rows, {features:,} features)"
 
     @property
     def outbox(self) -> Outbox[Any]:
@@ -207,6 +218,8 @@ class SearchingJob(HeldJob):
     request: RulesRequest | None = None
     requests: int = 0
     rules_failures: int = 0
+    # Failures of rules so far, one after the other.
+    partial_failures: int = 0
     rules_timeouts: int = 0
     # The duration of the last rules task.
     rules_seconds: float = 0.0
@@ -320,6 +333,8 @@ def certifying_job(search: SearchingJob, plan: ShufflePlan, ranges: Sequence[tup
         Shuffling(plan, ranges),
         search,
         holdout=search.holdout,
+        shape=search.shape,
+        losses=search.losses,
         state=JobState.MINING,
     )
     job.speed.seconds = search.repeat_seconds

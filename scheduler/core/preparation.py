@@ -144,7 +144,10 @@ def _open_screening(
         ledger.screens.write_blocks(lease, now, rows)
     screening = Screening(features, [(block.start, block.stop) for block in rows], MAX_PAIRS)
     holdout = held_out_share(row.spec.settings.holdout, prepared.study.columns.rows)
-    job = ScreeningJob(lease, row.spec, prepared.study.plan, row, now, screening, prepared, holdout=holdout)
+    shape = (prepared.study.columns.rows, features)
+    job = ScreeningJob(
+        lease, row.spec, prepared.study.plan, row, now, screening, prepared, holdout=holdout, shape=shape
+    )
     job.speed.seconds = pair_seconds
     for written in rows:
         block = screening.block(written.start, written.stop)
@@ -163,7 +166,8 @@ def _start_search(lease: Lease, row: JobRow, study: Study, screen: Screen | None
     rows, classes = study.columns.rows, len(study.columns.classes)
     seconds = repeat_seconds(study.plan, study.settings, rows=rows, classes=classes)
     holdout = held_out_share(study.settings.holdout, rows)
-    job = SearchingJob(lease, row.spec, study.plan, row, now, machine, seconds, holdout=holdout)
+    shape = (rows, study.columns.count)
+    job = SearchingJob(lease, row.spec, study.plan, row, now, machine, seconds, holdout=holdout, shape=shape)
     job.rules, job.segments = row.rules, list(row.segments)
     if row.stop_after is not None:
         job.stopping = True
