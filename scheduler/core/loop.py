@@ -5,7 +5,6 @@
 docs/architecture.md follows a batch from its proposal to the workers and back, function by function.
 """
 
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -21,7 +20,7 @@ from maabo_dist.cluster.streams import results_stream
 from maabo_dist.contract import names
 from maabo_dist.contract.messages import EvaluationAnswer, RulesAnswer, ScreenAnswer, ShuffleAnswer
 from maabo_dist.contract.problem import problem_of
-from maabo_dist.errors import FormatError, MaaboError
+from maabo_dist.errors import FormatError
 from scheduler import metrics
 from scheduler.core.dispatch import JobSlots, TaskQueue, choose_tasks
 from scheduler.core.handlers import ScreenHandler, SearchHandler, ShuffleHandler, read_answer
@@ -234,20 +233,12 @@ class Scheduler:
 
     def _handle_answers(self, job: AnyJob, entries: Sequence[Entry], now: float) -> None:
         with self.jobs.guard(job.lease):
-            for entry, fields in entries:
+            for _, fields in entries:
                 try:
                     end = self._handle_answer(job, fields, now)
                 except FormatError as error:
                     self._refuse_answer(job, fields, error)
                     continue
-                except (*OUTAGES, MaaboError):
-                    raise
-                except Exception as error:  # noqa: BLE001 - an answer that nobody foresaw must not fail the job
-                    logger.warning("answer not handled", **job.log_fields, traceback=traceback.format_exc())
-                    self._refuse_answer(job, fields, FormatError(f"The answer cannot be handled: {error!r}."))
-                    self._redis.xdel(results_stream(self._settings, job.lease.job), entry)
-                    self._reopen(job, now)
-                    return
                 if end is not None:
                     self.jobs.end(job, end, now)
                     return
@@ -270,13 +261,6 @@ class Scheduler:
         self._metrics.count(metrics.REFUSED)
         data = b" ".join(fields.values())
         self._status.add_refused(f"{names.RESULTS_STREAM}:{job.lease.job}", data, problem_of(error))
-
-    def _reopen(self, job: AnyJob, now: float) -> None:
-        """Restore a job from the ledger, because its state in memory may be wrong."""
-        self.jobs.drop(job.lease.job)
-        self._ledger.leases.release([job.lease], self._ledger.now)
-        self._metrics.count(metrics.LEASES, "given_back")
-        self._next_renewal = now
 
     def _advance(self, job: AnyJob, now: float) -> None:
         """Continue a job after answers, and write its progress to the ledger."""

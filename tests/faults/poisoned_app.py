@@ -1,7 +1,7 @@
 """A worker with one failing subset: `celery -A tests.faults.poisoned_app worker`.
 
-The file named by POISON contains the subset, or `all`, and the action: `{"subset": [0, 1, 2], "action": "raise"}`. It is
-read for each task, so that one worker serves many tests.
+The file named by POISON contains the subset, or `all`, and the action: `{"subset": [0, 1, 2], "action": "raise"}`. It
+is read for each task, so that one worker serves many tests.
 """
 
 import json
