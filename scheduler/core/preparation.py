@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
 
+from maabo_dist.cluster.store import MissingArtifactError
 from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.contract.job import JobSpec
 from maabo_dist.contract.result import StopReason
@@ -36,6 +37,7 @@ from scheduler.core.job import (
     certifying_job,
 )
 from scheduler.core.machines import JobMachine, TaskKey
+from scheduler.core.rebuilding import rebuild_columns
 from scheduler.ledger import Ledger
 from scheduler.ledger.jobs import JobRow
 from scheduler.ledger.leases import Lease
@@ -56,9 +58,17 @@ def prepare(spec: JobSpec, cache: TableCache, screen_seconds: float) -> Prepared
 
 
 def prepare_job(ledger: Ledger, cache: TableCache, screen_seconds: float, lease: Lease) -> PreparedTable:
-    """Prepare the table of a job; raise an error if the search is larger than the tenant's quota."""
+    """Prepare the table of a job, from the uploaded file if the store has lost its columns.
+
+    Raise an error if the search is larger than the tenant's quota.
+    """
     row = _read_row(ledger, lease)
-    prepared = prepare(row.spec, cache, screen_seconds)
+    try:
+        prepared = prepare(row.spec, cache, screen_seconds)
+    except MissingArtifactError:
+        if not rebuild_columns(ledger, cache.store, row.spec):
+            raise
+        prepared = prepare(row.spec, cache, screen_seconds)
     limit = ledger.quotas.get(row.spec.tenant).trees
     if limit is not None and prepared.study.plan.trees > limit:
         raise QuotaError("trees", limit, prepared.study.plan.trees)
