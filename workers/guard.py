@@ -322,10 +322,21 @@ class ReleasingQoS(kombu_redis.QoS):
 
     refused: RefusedMessages
 
+    def append(self, message: Any, delivery_tag: str) -> None:
+        """Note a message that was taken; only here if Redis refuses writes. Schedulers send lost tasks again."""
+        try:
+            super().append(message, delivery_tag)  # type: ignore[no-untyped-call]  # kombu has some types
+        except redis.ResponseError as error:
+            logger.warning("Redis refuses writes", reason=error)
+            virtual.QoS.append(self, message, delivery_tag)  # type: ignore[no-untyped-call]
+
     def ack(self, delivery_tag: str) -> None:
         """Acknowledge a message."""
         try:
-            super().ack(delivery_tag)  # type: ignore[no-untyped-call]  # kombu has types for some of its parts
+            super().ack(delivery_tag)  # type: ignore[no-untyped-call]
+        except redis.ResponseError as error:  # it is out of memory, and an error here would end the worker
+            logger.warning("Redis refuses writes", reason=error)
+            self._quick_ack(delivery_tag)
         except Exception as error:
             self._quick_ack(delivery_tag)
             if isinstance(error, AttributeError):

@@ -85,6 +85,17 @@ def _redact(data: bytes) -> bytes:
     return data if redacted == document else json.dumps(redacted).encode()
 
 
+def find_write_problem(client: Any, settings: ClusterSettings) -> str | None:
+    """Return why Redis refuses writes although it answers, or None. Every user of a cluster may write this key."""
+    try:
+        client.set(settings.key(f"{names.ARTIFACT}:probe"), b"", ex=1)
+    except redis.ResponseError as error:
+        full = "maxmemory" in str(error)
+        reason = "its memory limit (maxmemory) is reached" if full else str(error)
+        return f"Redis refuses writes: {reason}. Jobs stand still until it accepts them."
+    return None
+
+
 def results_stream(settings: ClusterSettings, job: str) -> str:
     """Return the stream of a job. Each job has its own, so that a scheduler that takes a job over misses no answer."""
     return settings.key(f"{names.RESULTS_STREAM}:{job}")

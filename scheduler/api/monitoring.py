@@ -201,7 +201,13 @@ class ClusterCollector(Collector):
             _gauge("oldest_lease_age_seconds", "Time since the oldest lease was renewed.", lease_age),
             _gauge("job_leases_most", "Highest number of leases of any job that has not ended.", oldest.max_takeovers),
             _gauge("tenant_jobs", text, jobs.count_by_tenant(MAX_TENANTS), "tenant", "state"),
+            _gauge("scheduler_outages", "Schedulers that cannot use a part of the cluster.", self._outages(), "part"),
         ]
+
+    def _outages(self) -> dict[tuple[str, ...], float]:
+        """Schedulers write them to the ledger: Redis may be what is missing, or refuse writes."""
+        kinds = [outage.kind for outage in self._resources.ledger.outages.current()]
+        return {(part,): float(kinds.count(part)) for part in ("redis", "broker", "store")}
 
     def _redis_metrics(self) -> list[Metric]:
         redis, key = self._resources.redis, self._resources.settings.key

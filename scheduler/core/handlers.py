@@ -78,9 +78,9 @@ class TaskHandler(ABC, Generic[Job]):
         logger.debug(f"answer dropped: {reason}", **job.log_fields, task=task)
         self._metrics.count(metrics.DROPPED, task)
 
-    def _note_done(self, job: Job, size: int, seconds: float) -> None:
+    def _note_done(self, job: Job, size: int, seconds: float, now: float) -> None:
         job.speed.observe(size, seconds)
-        job.stuck_since = None
+        job.stuck_since, job.answered = None, now
         job.losses.note_done()
         self._metrics.observe(metrics.TASK_SECONDS, seconds, job.task)
 
@@ -110,7 +110,7 @@ class TaskHandler(ABC, Generic[Job]):
 
     def _check_available(self, job: Job, reason: str, now: float) -> JobEnd | None:
         """Put the table into the store again if it is missing; fail the job if no worker could begin for too long."""
-        job.stuck_since = job.stuck_since or now
+        job.stuck_since, job.stuck_reason = job.stuck_since or now, reason
         if now - job.stuck_since > self._resources.settings.stuck_seconds:
             return JobEnd.failure(f"No worker could begin: {reason}")
         store, fingerprint = self._resources.store, job.spec.dataset.fingerprint
@@ -141,7 +141,7 @@ class SearchHandler(TaskHandler[SearchingJob]):
                 return None
             job.machine.accept(key, unpack_forest(body, job.machine.subsets(key)))
             job.unwritten.append(ResultRow(key.batch, key.start, key.stop, body, None, answer.seconds))
-            self._note_done(job, key.size, answer.seconds)
+            self._note_done(job, key.size, answer.seconds, now)
             return None
         reason = _explain(answer)[:MAX_REASON]
         if self._retry(job, key, answer, now) and job.give_up(key, reason):
@@ -198,7 +198,7 @@ class ScreenHandler(TaskHandler[ScreeningJob]):
             pairs = unpack_pairs(body, block.start, block.stop, screening.features, screening.max_pairs)
             screening.accept(block, pairs)
             job.unwritten.append(BlockRow(block.start, block.stop, answer.attempt, body, answer.seconds))
-            self._note_done(job, block.size, answer.seconds)
+            self._note_done(job, block.size, answer.seconds, now)
             return None
         if self._retry(job, block, answer, now):
             features = f"The pairs of features {block.start} to {block.stop - 1}"
@@ -250,7 +250,7 @@ class ShuffleHandler(TaskHandler[CertifyingJob]):
                 return None
             job.machine.accept(block, unpack_searches(body, block.size), answer.seconds)
             job.unwritten.append(ShuffleRow(block.start, block.stop, answer.attempt, body, answer.seconds))
-            self._note_done(job, block.size, answer.seconds)
+            self._note_done(job, block.size, answer.seconds, now)
             return None
         if self._retry(job, block, answer, now) and job.machine.is_open(block):
             searches = f"Searches {block.start + 1} to {block.stop} on shuffled labels"

@@ -93,6 +93,9 @@ class HeldJob(ABC):
     state: JobState = field(default=JobState.RUNNING, kw_only=True)
     # Since when every answer has been that the worker could not begin.
     stuck_since: float | None = field(default=None, kw_only=True)
+    stuck_reason: str = field(default="", kw_only=True)
+    # When the last task was done.
+    answered: float | None = field(default=None, kw_only=True)
     speed: Speed = field(default_factory=Speed, kw_only=True)
     # The share of the rows that is held out.
     holdout: float = field(kw_only=True)
@@ -335,6 +338,7 @@ def certifying_job(search: SearchingJob, plan: ShufflePlan, ranges: Sequence[tup
         holdout=search.holdout,
         shape=search.shape,
         losses=search.losses,
+        answered=search.answered,
         state=JobState.MINING,
     )
     job.speed.seconds = search.repeat_seconds

@@ -6,7 +6,7 @@ docs/architecture.md follows a batch from its proposal to the workers and back, 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Event
 from time import sleep
@@ -27,6 +27,7 @@ from scheduler.core.handlers import ScreenHandler, SearchHandler, ShuffleHandler
 from scheduler.core.held_jobs import OUTAGES, HeldJobs
 from scheduler.core.job import AnyJob, CertifyingJob, JobEnd, PreparedTable, ScreeningJob, SearchingJob
 from scheduler.core.maintenance import Maintenance
+from scheduler.core.obstacles import Obstacles, describe_outage
 from scheduler.core.preparation import Preparations, open_job, prepare_job
 from scheduler.core.rules_handler import RulesHandler
 from scheduler.ledger.database import LedgerError
@@ -44,6 +45,10 @@ COLLECT_SECONDS = 0.01
 OUTAGE_SECONDS = 0.5
 # Between two checks for overdue answers, and between two publications of progress.
 CHECK_SECONDS = 1.0
+# Between two records of a continuing outage in the ledger.
+RECORD_SECONDS = 10.0
+# Between two publications of the places of queued jobs.
+QUEUED_SECONDS = 5.0
 MAX_ENTRIES = 100
 
 
@@ -57,6 +62,7 @@ class Scheduler:
         self._publisher, self._status = TaskPublisher(resources), StatusPublisher(resources)
         self._metrics_publisher = MetricsPublisher(resources, owner)
         self._queue = TaskQueue(resources.broker)
+        self._obstacles = Obstacles(resources, self._queue)
         self._search = SearchHandler(resources, self._publisher, self._queue)
         self._screens = ScreenHandler(resources, self._publisher, self._queue)
         self._shuffles = ShuffleHandler(resources, self._publisher, self._queue)
@@ -79,7 +85,8 @@ class Scheduler:
         self._preparations = Preparations(
             partial(prepare_job, resources.ledger, resources.cache, resources.settings.screen_seconds)
         )
-        self._next_renewal = self._next_check = 0.0
+        self._next_renewal = self._next_check = self._next_queued = 0.0
+        self._owner, self._next_record = owner, 0.0
         self._outage = ""
         self._broker_failed = False
 
@@ -90,9 +97,7 @@ class Scheduler:
                 self._broker_failed = False
                 self.turn()
                 if self._outage and not self._broker_failed:
-                    logger.info("outage over")
-                    self._outage = ""
-                    self._maintenance.run_purge_next()
+                    self._end_outage()
             except OUTAGES as error:
                 self._note_outage(error)
                 self._publish_metrics(self._resources.clock())
@@ -141,6 +146,9 @@ class Scheduler:
         self._metrics.count(metrics.LEASES, "taken", len(taken))
         self._preparations.begin(taken)
         self._open_prepared()
+        if now >= self._next_queued:
+            self._next_queued = now + QUEUED_SECONDS
+            self._status.publish(self._obstacles.describe_queued())
         self._status.publish_cluster(lease_seconds)
         with self._tolerate_broker():
             self._maintenance.run(now, {lease.job for lease in self._leases})
@@ -288,7 +296,7 @@ class Scheduler:
                     if isinstance(job, SearchingJob):
                         self._rules.resend_unanswered(job, now)
                 self._advance(job, now)
-        self.jobs.publish(now)
+        self.jobs.publish(now, self._obstacles)
 
     def _publish_metrics(self, now: float) -> None:
         if self._metrics_publisher.is_due(now):
@@ -314,3 +322,23 @@ class Scheduler:
         if reason != self._outage:
             logger.warning("outage; trying again", reason=reason)
         self._outage = reason
+        self._record_outage(error)
+
+    def _record_outage(self, error: Exception) -> None:
+        """Record an outage where API servers find it, from time to time; Redis may be what is missing."""
+        now, before = self._resources.clock(), self._obstacles.outage
+        since = now if before is None else before.since or now
+        outage = describe_outage(error, since, separate_broker=self._resources.broker.is_separate)
+        self._obstacles.outage = outage
+        is_new = outage is not None and (before is None or before.remedy != outage.remedy)
+        if outage is not None and (is_new or now >= self._next_record):
+            self._next_record = now + RECORD_SECONDS
+            with suppress(LedgerError):
+                self._ledger.outages.write(self._owner, outage, now)
+
+    def _end_outage(self) -> None:
+        logger.info("outage over")
+        self._outage, self._obstacles.outage, self._next_record = "", None, 0.0
+        self._maintenance.run_purge_next()
+        with suppress(LedgerError):
+            self._ledger.outages.clear(self._owner)

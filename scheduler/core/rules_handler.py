@@ -85,6 +85,7 @@ class RulesHandler:
         if answer.final != job.machine.finished:  # the search was not over then, or is not now
             self._metrics.count(metrics.DROPPED, "rules")
             return None
+        job.answered = now
         if job.request is not None and answer.attempt == job.request.number:
             job.request = None
         if answer.shuffles is not None:

@@ -9,6 +9,7 @@ from maabo_dist.cluster.store import figures_name
 from scheduler.ledger.database import Database
 from scheduler.ledger.jobs import Callbacks, Jobs
 from scheduler.ledger.leases import Leases
+from scheduler.ledger.outages import Outages
 from scheduler.ledger.schema import datasets, jobs
 from scheduler.ledger.search import Screens, SearchState, Shuffles
 from scheduler.ledger.submissions import Submissions
@@ -26,6 +27,7 @@ class Ledger:
         self.screens = Screens(database)
         self.shuffles = Shuffles(database)
         self.callbacks = Callbacks(database)
+        self.outages = Outages(database)
         self.submissions = Submissions(database)
         self.datasets = Datasets(database)
         self.tokens = Tokens(database)

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, tuple_, update
 
 from maabo_dist.cluster.settings import MAX_LEASE_SECONDS
-from maabo_dist.contract.job import JobRecord, JobSpec, JobState, Priority
+from maabo_dist.contract.job import JobRecord, JobSpec, JobState, Priority, paused_obstacle
 from maabo_dist.errors import FormatError
 from scheduler.ledger.database import DuplicateError, LedgerTopic, Moment, of_tenant
 from scheduler.ledger.schema import batches, blocks, jobs, keys, results, screens, shuffle_plans, shuffles, tasks
@@ -65,7 +65,8 @@ class JobRow:
         spec = self.spec
         columns = {name: getattr(self, name) for name in JobRecord.model_fields.keys() & self.__slots__}
         names = {"name": spec.dataset.name, "tenant": spec.tenant, "priority": spec.priority}
-        return JobRecord(seconds=self.run_seconds, **names, **columns)
+        obstacle = paused_obstacle(self.id) if self.state is JobState.PAUSED else None
+        return JobRecord(seconds=self.run_seconds, obstacle=obstacle, **names, **columns)
 
 
 JOB_COLUMNS = [jobs.c[name] for name in JobRow.__slots__]
@@ -190,6 +191,16 @@ class Jobs(LedgerTopic):
                 connection.execute(query).scalar() for query in (queued, held, fence)
             )
         return OldestJobs(queued_at, lease_seconds, takeovers or 0)
+
+    def waiting(self, limit: int) -> tuple[list[JobRow], int]:
+        """The first queued jobs that no scheduler holds, in their order, and the number of jobs that are held."""
+        now, order = self._database.now, (jobs.c.rank, jobs.c.created, jobs.c.id)
+        queued = select(*JOB_COLUMNS).where(UNENDED, jobs.c.state == JobState.QUEUED, is_expired(now))
+        held = select(func.count()).where(UNENDED, jobs.c.lease_until.between(now, now + MAX_LEASE_SECONDS))
+        with self._database.read() as connection:
+            rows = connection.execute(queued.order_by(*order).limit(limit)).mappings().all()
+            number = connection.execute(held).scalar_one() if rows else 0
+        return readable_jobs(rows), number
 
     def delete(self, tenant: str | None, job: str) -> bool:
         """Delete a job that has ended, with its result and its idempotency keys; False if there is no such job."""
