@@ -30,6 +30,8 @@ logger = StructuredLogger("maabo.worker")
 MAX_FIELD = 200
 # A worker that could not begin a task takes no other for this time, so that workers that can get it.
 REST_SECONDS = 1.0
+# How long a worker tries to send an answer while Redis cannot be reached, and how often.
+ANSWER_SECONDS, RETRY_SECONDS = 30.0, 0.25
 
 
 class JobEndedError(MaaboError):
@@ -141,13 +143,25 @@ class AnsweringTask(ClusterTask):
         if kind != "lost":  # that is logged by the main process
             facts = log_fields(message) | {"seconds": answer.seconds, "reason": reason or None}
             logger.info(f"task {kind}", task=self.name, **facts)
-        try:
-            send_answer(self.redis, self._settings, answer, body)
-        except redis.RedisError as error:  # without an answer, the scheduler sends the task again
-            logger.warning("answer not sent", task=self.name, job=answer.job, reason=error)
+        self._send(answer, body)
         if kind == "unavailable":
             time.sleep(REST_SECONDS)
         return f"{kind}: {reason}"
+
+    def _send(self, answer: Any, body: bytes) -> None:
+        """Send an answer. It is not given up at once in an outage: the task would have to be computed again."""
+        end = time.monotonic() + ANSWER_SECONDS
+        while True:
+            try:
+                send_answer(self.redis, self._settings, answer, body)
+            except (redis.ConnectionError, redis.TimeoutError) as error:
+                if time.monotonic() < end and answer.kind != "lost":  # those are sent by the worker's main loop
+                    time.sleep(RETRY_SECONDS)
+                    continue
+                logger.warning("answer not sent", task=self.name, job=answer.job, reason=error)
+            except redis.RedisError as error:  # without an answer, the scheduler sends the task again
+                logger.warning("answer not sent", task=self.name, job=answer.job, reason=error)
+            return
 
 
 def log_fields(message: dict[str, Any]) -> dict[str, object]:

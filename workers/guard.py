@@ -40,6 +40,8 @@ MAX_BODY = 16 << 20
 MAX_ENVELOPE = 24 << 20
 # Short: the guard runs in the worker's main loop, which must not wait for an unreachable Redis.
 TIMEOUT_SECONDS = 0.5
+# Seconds between attempts to connect to a broker that is gone.
+RECONNECT = {"interval_start": 0.2, "interval_step": 0.2, "interval_max": 1.0}
 Model = TypeVar("Model", bound=BaseModel)
 
 # Errors of the connection to the broker, which Celery handles.
@@ -279,6 +281,11 @@ class GuardedConsumer(Consumer):  # type: ignore[misc]  # Celery ships no types
     def __init__(self, refused: RefusedMessages, *arguments: Any, **options: Any) -> None:
         self._refused = refused
         super().__init__(*arguments, **options)
+
+    def ensure_connected(self, connection: Any) -> Any:
+        """Connect to the broker. By default, Celery waits 2 s, then 4 s, then 6 s … between attempts."""
+        connection.ensure_connection = partial(connection.ensure_connection, **RECONNECT)
+        return super().ensure_connected(connection)
 
     def create_task_handler(self, *arguments: Any, **options: Any) -> Any:
         """Return the function that is called with each message of a queue."""

@@ -6,16 +6,15 @@ docs/architecture.md follows a batch from its proposal to the workers and back, 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from threading import Event
 from time import sleep
 from typing import Any
-
-import redis
+from uuid import uuid4
 
 from maabo_dist.cluster.logs import StructuredLogger
-from maabo_dist.cluster.store import MissingArtifactError, StoreError
+from maabo_dist.cluster.store import MissingArtifactError
 from maabo_dist.cluster.streams import results_stream
 from maabo_dist.contract import names
 from maabo_dist.contract.messages import EvaluationAnswer, RulesAnswer, ScreenAnswer, ShuffleAnswer
@@ -27,11 +26,12 @@ from scheduler.core.handlers import ScreenHandler, SearchHandler, ShuffleHandler
 from scheduler.core.held_jobs import OUTAGES, HeldJobs
 from scheduler.core.job import AnyJob, CertifyingJob, JobEnd, PreparedTable, ScreeningJob, SearchingJob
 from scheduler.core.maintenance import Maintenance
-from scheduler.core.obstacles import Obstacles, describe_outage
+from scheduler.core.obstacles import Obstacles
+from scheduler.core.outage_log import OutageLog
 from scheduler.core.preparation import Preparations, open_job, prepare_job
 from scheduler.core.rules_handler import RulesHandler
-from scheduler.ledger.database import LedgerError
 from scheduler.ledger.leases import Lease
+from scheduler.ledger.presence import Presence
 from scheduler.messaging.intake import Entry, Intake
 from scheduler.messaging.publishers import MetricsPublisher, StatusPublisher, TaskPublisher
 from scheduler.resources import BrokerError, Resources
@@ -45,8 +45,6 @@ COLLECT_SECONDS = 0.01
 OUTAGE_SECONDS = 0.5
 # Between two checks for overdue answers, and between two publications of progress.
 CHECK_SECONDS = 1.0
-# Between two records of a continuing outage in the ledger.
-RECORD_SECONDS = 10.0
 # Between two publications of the places of queued jobs.
 QUEUED_SECONDS = 5.0
 MAX_ENTRIES = 100
@@ -79,15 +77,17 @@ class Scheduler:
             RulesAnswer: self._rules,
         }
         self._intake = Intake(resources, self._status, self._publisher)
-        self._slots = JobSlots(resources, owner)
+        # Unlike `owner`, it is not used again by the next process in the same container.
+        holder = f"{owner}:{uuid4().hex[:8]}"
+        self._presence = Presence(resources.ledger.database, holder)
+        self._slots = JobSlots(resources, holder)
         self._maintenance = Maintenance(resources, self._status, self._publisher)
         self.jobs = HeldJobs(resources, self._status)
         self._preparations = Preparations(
             partial(prepare_job, resources.ledger, resources.cache, resources.settings.screen_seconds)
         )
         self._next_renewal = self._next_check = self._next_queued = 0.0
-        self._owner, self._next_record = owner, 0.0
-        self._outage = ""
+        self._outages = OutageLog(resources, self._obstacles, holder)
         self._broker_failed = False
 
     def run(self, stop: Event) -> None:
@@ -96,10 +96,11 @@ class Scheduler:
             try:
                 self._broker_failed = False
                 self.turn()
-                if self._outage and not self._broker_failed:
-                    self._end_outage()
+                if self._outages.any and not self._broker_failed:
+                    self._outages.end()
+                    self._maintenance.run_purge_next()
             except OUTAGES as error:
-                self._note_outage(error)
+                self._outages.note(error)
                 self._publish_metrics(self._resources.clock())
                 stop.wait(OUTAGE_SECONDS)
         try:
@@ -110,6 +111,8 @@ class Scheduler:
     def turn(self) -> None:
         """Run one iteration of the loop."""
         now = self._resources.clock()
+        if now >= self._next_check:
+            self._check_presence(now)
         if now >= self._next_renewal:
             self._renew_leases(now)
         if now >= self._next_check:
@@ -153,6 +156,15 @@ class Scheduler:
         with self._tolerate_broker():
             self._maintenance.run(now, {lease.job for lease in self._leases})
 
+    def _check_presence(self, now: float) -> None:
+        """Take over the jobs of schedulers that have died, without waiting for their leases to expire."""
+        self._presence.refresh()
+        for holder in self._presence.find_gone():
+            jobs = self._ledger.leases.release_all(holder)
+            self._presence.forget(holder)
+            logger.warning("a scheduler has died; its jobs are free", scheduler=holder, jobs=jobs)
+            self._next_renewal = now
+
     def _renew_while_opening(self, lease: Lease) -> None:
         """Renew all leases while a long job is being opened."""
         now = self._resources.clock()
@@ -170,6 +182,7 @@ class Scheduler:
         self._metrics.count(metrics.LEASES, "given_back", len(leases))
         self._preparations.close()
         self._maintenance.close()
+        self._presence.close()
         logger.info("jobs released", jobs=jobs)
         self.jobs.close()
         self.jobs.measure(self._settings.task_seconds)
@@ -312,33 +325,4 @@ class Scheduler:
             yield
         except BrokerError as error:
             self._broker_failed = True
-            self._note_outage(error)
-
-    def _note_outage(self, error: Exception) -> None:
-        kinds = {LedgerError: "ledger", BrokerError: "broker", StoreError: "store", redis.RedisError: "redis"}
-        service = next((name for kind, name in kinds.items() if isinstance(error, kind)), "other")
-        self._metrics.count(metrics.OUTAGES, service)
-        reason = f"{type(error).__name__}: {error}"
-        if reason != self._outage:
-            logger.warning("outage; trying again", reason=reason)
-        self._outage = reason
-        self._record_outage(error)
-
-    def _record_outage(self, error: Exception) -> None:
-        """Record an outage where API servers find it, from time to time; Redis may be what is missing."""
-        now, before = self._resources.clock(), self._obstacles.outage
-        since = now if before is None else before.since or now
-        outage = describe_outage(error, since, separate_broker=self._resources.broker.is_separate)
-        self._obstacles.outage = outage
-        is_new = outage is not None and (before is None or before.remedy != outage.remedy)
-        if outage is not None and (is_new or now >= self._next_record):
-            self._next_record = now + RECORD_SECONDS
-            with suppress(LedgerError):
-                self._ledger.outages.write(self._owner, outage, now)
-
-    def _end_outage(self) -> None:
-        logger.info("outage over")
-        self._outage, self._obstacles.outage, self._next_record = "", None, 0.0
-        self._maintenance.run_purge_next()
-        with suppress(LedgerError):
-            self._ledger.outages.clear(self._owner)
+            self._outages.note(error)

@@ -96,13 +96,13 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection that reads; it never waits for a lock."""
-        with _translate_errors(), self.engine.connect() as connection:
+        with translate_errors(), self.engine.connect() as connection:
             yield connection
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
         """A connection that reads one snapshot; on PostgreSQL, `read` has a snapshot for each statement."""
-        with _translate_errors(), self.engine.connect() as connection:
+        with translate_errors(), self.engine.connect() as connection:
             if connection.dialect.name == "postgresql":
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")  # noqa: PLW2901
             yield connection
@@ -111,7 +111,7 @@ class Database:
     def write(self) -> Iterator[Connection]:
         """A transaction that writes."""
         started = perf_counter()
-        with _translate_errors(), self._writing.begin() as connection:
+        with translate_errors(), self._writing.begin() as connection:
             yield connection
         self.observe_commit(perf_counter() - started)
 
@@ -261,7 +261,8 @@ def _migrate(connection: Connection) -> None:
 
 
 @contextmanager
-def _translate_errors() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
+    """Raise a LedgerError for every error of the database."""
     try:
         yield
     except IntegrityError as error:

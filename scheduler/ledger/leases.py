@@ -96,6 +96,12 @@ class Leases(LedgerTopic):
                     commands[lease.job] = str(command)
         return commands
 
+    def release_all(self, owner: str) -> int:
+        """Give all jobs of a scheduler back that has died; return how many."""
+        with self._database.write() as connection:
+            held = update(jobs).where(UNENDED, jobs.c.owner == owner)
+            return connection.execute(held.values(owner=None, lease_until=0.0)).rowcount
+
     def release(self, leases: Collection[Lease], now: Moment) -> None:
         """Give jobs back; any scheduler can take them immediately."""
         if not leases:
