@@ -30,10 +30,10 @@ UNTIL_SHOWN = """new Promise(done => {
   requestAnimationFrame(() => setTimeout(() => done(performance.now() - start)));
 })"""
 ACTS = {
-    "sort": "document.querySelector('th[data-key=n] button').click()",
+    "sort": "const list = document.getElementById('sort'); list.value = 'rows';list.dispatchEvent(new Event('change'))",
     "filter by text": "const box = document.querySelector('input[type=search], input[type=text]');"
     "box.value = box.value ? '' : 'x1'; box.dispatchEvent(new Event('input', { bubbles: true }))",
-    "open a rule": "document.querySelectorAll('table.rules > tbody button[aria-expanded]')[3].click()",
+    "open a rule": "document.querySelectorAll('.finding button[aria-expanded]')[3].click()",
 }
 
 

@@ -30,6 +30,8 @@ DESKTOP, PHONE, DOCS = 1600, 375, 1200
 TARGET = "defect"
 DRAWN = "html[data-drawn=yes]"
 """Matches when a report has drawn its figures."""
+PLANNED = ".estimate:not(:empty)"
+"""Matches when the form shows how long the job takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +71,12 @@ def _take_for_docs(browser: Any, url: str, screens: dict[str, Screen]) -> None:
         ("job-running", DOCS, "dark", 900),
         ("jobs", DOCS, "light", 470),
         ("new-settings", DOCS, "light", 900),
-        ("job-done", DOCS, "light", 900),
+        ("job-done", DOCS, "light", 800),
         ("job-done", PHONE, "light", 812),
         ("new-settings", PHONE, "dark", 812),
-        ("report", DOCS, "light", 1000),
-        ("report-rule", DOCS, "light", 1000),
-        ("report-pictures", DOCS, "dark", 1000),
+        ("report", DOCS, "light", 690),
+        ("report-rule", DOCS, "light", 860),
+        ("report-pictures", DOCS, "dark", 900),
         ("report", PHONE, "light", 812),
         ("report-rule", PHONE, "dark", 812),
     ]:
@@ -110,7 +112,9 @@ def _screens(client: httpx.Client) -> list[Screen]:
     done = _submit(client, small, seed=5, holdout=0.2)
     cancelled = _submit(client, large, seed=1, trees=4000, batch=2)
     paused = _submit(client, large, seed=2, trees=4000, batch=8)
-    _wait_for(client, done, lambda job: job["state"] == "done")
+    other = _submit(client, small, seed=6, holdout=0.2)
+    for job in (done, other):
+        _wait_for(client, job, lambda record: record["state"] == "done")
     for job, act in ((cancelled, "cancel"), (paused, "pause")):
         _wait_for(client, job, lambda record: record["trees"] > 200)
         client.post(f"/v1/jobs/{job}/{act}").raise_for_status()
@@ -119,11 +123,13 @@ def _screens(client: httpx.Client) -> list[Screen]:
     return [
         Screen("job-running", f"#/jobs/{running}", ".rule", _wait_for_trees),
         Screen("jobs", "#/", ".jobs .name"),
+        Screen("tables", "#/tables", ".tables .name"),
         Screen("new-table", "#/new", ".recent-tables li"),
-        Screen("new-settings", f"#/new?table={small}", ".plan .figure:not(:text-is('–'))"),
-        Screen("new-wide", f"#/new?table={large}", ".plan .figure:not(:text-is('–'))", _open_details),
-        Screen("new-wrong", f"#/new?table={large}", ".plan .figure:not(:text-is('–'))", _enter_invalid_values),
-        Screen("job-done", f"#/jobs/{done}", ".rule"),
+        Screen("new-settings", f"#/new?table={small}", PLANNED),
+        Screen("new-wide", f"#/new?table={large}", PLANNED, _open_details),
+        Screen("new-wrong", f"#/new?table={large}", PLANNED, _enter_invalid_values),
+        Screen("compare", f"#/compare?one={done}&other={other}", ".headline"),
+        Screen("job-done", f"#/jobs/{done}", ".finding"),
         Screen("job-paused", f"#/jobs/{paused}", ".state.large[data-state=paused]"),
         Screen("job-cancelled", f"#/jobs/{cancelled}", ".state.large[data-state=cancelled]", _open_details),
         Screen("sign-in", "#/", ".jobs .name", _show_sign_in),
@@ -153,6 +159,7 @@ def _open_details(page: Any) -> None:
 
 
 def _enter_invalid_values(page: Any) -> None:
+    page.click("#advanced > summary")
     page.fill("#set-max_depth", "40")
     page.fill("#set-subset_size", "3 or 4")
     page.wait_for_selector("[aria-invalid]")

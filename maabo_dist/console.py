@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
+from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -18,6 +19,7 @@ from maabo_dist._util.text import printable
 from maabo_dist.errors import InputError, MaaboError, SettingsError
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -72,6 +74,8 @@ def combine(*decorators: Callable[[Any], Any]) -> Callable[[Command], Command]:
 
 # The width where stdout is not a terminal: enough for every cell, because programs split the lines.
 PIPE_WIDTH = 160
+# Terminals of fewer columns show only the columns of a table that matter most.
+NARROW = 96
 NOTHING = "–"
 
 # A text, or a text and its style. Control characters are escaped.
@@ -87,6 +91,8 @@ class Column:
     wrap: bool = False
     min_width: int | None = None
     max_width: int | None = None
+    # True if it is left out on a terminal of fewer than `NARROW` columns.
+    wide_only: bool = False
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> None:
@@ -95,8 +101,10 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> No
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
+    console = _console()
+    shown = [not column.wide_only or console.width >= NARROW for column in columns]
     table = Table(box=SIMPLE_HEAD, header_style="dim", border_style="dim", padding=(0, 1))
-    for column in columns:
+    for column in compress(columns, shown):
         table.add_column(
             column.title,
             justify="right" if column.right else "left",
@@ -106,8 +114,8 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> No
             max_width=column.max_width,
         )
     for row in rows:
-        table.add_row(*map(_text, row))
-    _print(table)
+        table.add_row(*map(_text, compress(row, shown)))
+    _print(table, console)
 
 
 def print_fields(fields: Iterable[tuple[str, Cell]]) -> None:
@@ -119,7 +127,7 @@ def print_fields(fields: Iterable[tuple[str, Cell]]) -> None:
     table.add_column(overflow="fold")
     for name, value in fields:
         table.add_row(name, _text(value))
-    _print(table)
+    _print(table, _console())
 
 
 def format_time(seconds: float) -> str:
@@ -143,14 +151,19 @@ def _text(cell: Cell) -> "Text":
     return Text(printable(text), style=style)
 
 
-def _print(table: "Table") -> None:
+def _console() -> "Console":
     from rich.console import Console  # noqa: PLC0415 - see print_table
 
     console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
+    if not console.is_terminal:
+        console.width = PIPE_WIDTH
+    return console
+
+
+def _print(table: "Table", console: "Console") -> None:
     if console.is_terminal:
         console.print(table)
         return
-    console.width = PIPE_WIDTH
     with console.capture() as capture:
         console.print(table)
     # rich pads lines with spaces, which a pipe would keep.

@@ -6,17 +6,19 @@ Imports inside functions keep `health`, which container managers run every few s
 the kernels: it starts in half of the time.
 """
 
+import getpass
+import json
 import os
 import signal
 import socket
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
 from time import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -30,6 +32,7 @@ from maabo_dist.contract import names
 from maabo_dist.errors import InputError, MaaboError, SettingsError
 from scheduler.api.settings import ApiSettings
 from scheduler.ledger import Ledger
+from scheduler.ledger.audit import AuditEntry, AuditFilter
 from scheduler.ledger.backup import BackupSummary, back_up, restore
 from scheduler.ledger.tenants import make_token
 
@@ -63,7 +66,7 @@ def scheduler(context: click.Context) -> int:
 @click.option("--port", type=click.IntRange(0, 65535), help="Port.  [default: MAABO_HTTP_PORT, or 8080]")
 def serve_command(host: str | None, port: int | None) -> int:
     """Serve the HTTP API. Any number of servers may run on one ledger and one Redis."""
-    from scheduler.api.app import serve  # noqa: PLC0415 - 0.5 s
+    from scheduler.api.server import serve  # noqa: PLC0415 - 0.5 s
 
     settings = ApiSettings.from_environment(os.environ, host=host, port=port)
     with _service_resources("maabo-api") as resources:
@@ -93,7 +96,7 @@ def create_command(tenant: str, scopes: str, expires: str, name: str) -> int:
     scope_set, seconds = frozenset(console.parse_scopes(scopes)), parse_duration(expires)
     token = make_token(tenant, scope_set, time(), name=name, seconds=seconds)
     with _ledger() as ledger:
-        ledger.tokens.add(token.row)
+        ledger.tokens.add(token.row, _audit_entry("token.create", token.row.id))
     console.print_new_token(token.text, token.row.public_fields)
     return 0
 
@@ -115,11 +118,42 @@ def revoke_command(token_id: str) -> int:
     """Revoke the token with this ID; it stops working immediately."""
     number = console.parse_token_id(token_id)
     with _ledger() as ledger:
-        revoked = ledger.tokens.revoke(number, time())
+        revoked = ledger.tokens.revoke(number, time(), entry=_audit_entry("token.revoke", number))
     if not revoked:
         raise InputError(f"There is no token {number} that is valid. `python -m scheduler token list` lists them.")
     click.echo(f"Token {number} is revoked.")
     return 0
+
+
+@scheduler.command("audit")
+@click.option("--tenant", metavar="TEXT", help="Only what this tenant did.")
+@click.option("--token", "token", metavar="ID", help="Only what was done with this token.")
+@click.option("--action", metavar="NAME", help="Only this action, such as job.submit or token.create.")
+@click.option("--object", "object_id", metavar="ID", help="Only what was done to this job, table, token or tenant.")
+@click.option("--since", metavar="DURATION", help="Only the last 30m, 24h or 7d.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+def audit_command(
+    tenant: str | None,
+    token: str | None,
+    action: str | None,
+    object_id: str | None,
+    since: str | None,
+    as_json: bool,
+) -> int:
+    """Print who did what, the oldest first, from the ledger that MAABO_LEDGER names."""
+    seconds = None if since is None else parse_duration(since)
+    chosen = AuditFilter(tenant, token, action, object_id, None if seconds is None else time() - seconds)
+    with _ledger() as ledger:
+        for row in ledger.audit.export(chosen):
+            fields = asdict(row)
+            click.echo(json.dumps(fields) if as_json else _audit_line(fields))
+    return 0
+
+
+def _audit_line(fields: dict[str, Any]) -> str:
+    names = ("tenant", "token", "address", "correlation")
+    details = " ".join(f"{name}={fields[name]}" for name in names if fields[name] is not None)
+    return f"{console.format_time(fields['time'])}  {fields['action']} {fields['object']}  {details}".rstrip()
 
 
 @scheduler.command("backup")
@@ -183,6 +217,11 @@ def _run_scheduler() -> None:
 
 def _settings() -> ClusterSettings:
     return ClusterSettings.from_environment(os.environ)
+
+
+def _audit_entry(action: str, object_id: str) -> AuditEntry:
+    """An entry for a command on the ledger itself; its address is the user of this machine."""
+    return AuditEntry(time(), action, object_id, address=f"{getpass.getuser()}@{socket.gethostname()}")
 
 
 def _ledger() -> AbstractContextManager[Ledger]:

@@ -1,4 +1,4 @@
-"""Helpers for tests of the HTTP API: stored tables, tokens and metrics."""
+"""Helpers for tests of the HTTP API: stored tables, tokens, files and metrics."""
 
 from hashlib import sha256
 from types import SimpleNamespace
@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from maabo_dist.cluster.broker import make_celery
 from scheduler.api.monitoring import ClusterCollector
+from scheduler.api.scratch import LOCK_FILE
 from scheduler.ledger.tenants import DatasetRow, make_token
 from scheduler.resources import open_broker
 
@@ -29,6 +30,11 @@ def token_for(resources, tenant="default", scopes=("read", "submit"), seconds=No
     token = make_token(tenant, frozenset(scopes), resources.clock(), name="test", seconds=seconds)
     resources.ledger.tokens.add(token.row)
     return {"Authorization": f"Bearer {token.text}"}
+
+
+def files_in(folder):
+    """The files in a folder, without the locks of processes."""
+    return [path for path in folder.rglob("*") if path.is_file() and path.name != LOCK_FILE]
 
 
 def scrape(ledger, redis, settings, now):

@@ -10,7 +10,8 @@ from threading import Thread
 import httpx
 import uvicorn
 
-from scheduler.api.app import Server, create_app
+from scheduler.api.app import create_app
+from scheduler.api.server import Server
 from scheduler.api.settings import ApiSettings
 from tests import servers
 

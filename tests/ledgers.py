@@ -19,7 +19,14 @@ CALLBACK = {"callback": {"task": "other.done", "queue": "other"}}
 TABLES = (
     *("maabo_meta", "maabo_jobs", "maabo_batches", "maabo_tasks", "maabo_results"),
     *("maabo_screen_blocks", "maabo_screens", "maabo_shuffle_plans", "maabo_shuffles"),
-    *("maabo_datasets", "maabo_tokens", "maabo_quotas", "maabo_idempotency_keys"),
+    *(
+        "maabo_datasets",
+        "maabo_prepared_columns",
+        "maabo_tokens",
+        "maabo_quotas",
+        "maabo_idempotency_keys",
+        "maabo_audit",
+    ),
 )
 
 

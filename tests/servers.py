@@ -68,10 +68,10 @@ def postgres_programs():
 
 
 @contextmanager
-def postgres_server(directory, address="127.0.0.1", entering=()):
+def postgres_server(directory, address="127.0.0.1", entering=(), *, durable=False, **parameters):
     """Run a new PostgreSQL with its data in `directory`, owned by user postgres if run as root; yield its URL.
 
-    `entering` is a command prefix that enters the network namespace of the address.
+    `entering` is a command prefix that enters the network namespace of the address. `durable` waits for the disk.
     """
     programs, port, data = postgres_programs(), free_port(), f"{directory}/data"
     as_user = {"cwd": directory}
@@ -88,8 +88,8 @@ def postgres_server(directory, address="127.0.0.1", entering=()):
     with Path(data, "pg_hba.conf").open("a") as access:
         access.write("host all all samenet scram-sha-256\n")
     options = [
-        "fsync=off",
-        "full_page_writes=off",
+        *([] if durable else ["fsync=off", "full_page_writes=off"]),
+        *(f"{name}={value}" for name, value in parameters.items()),
         f"listen_addresses={address}",
         f"unix_socket_directories={directory}",
     ]

@@ -19,6 +19,7 @@ from maabo_dist.data.preparation import prepare
 from maabo_dist.errors import DatasetError
 from maabo_dist.mining.local import mine
 from maabo_dist.mining.repeats import check_repeats, mine_repeats, repeat_settings
+from maabo_dist.report.coverage import with_coverage
 from maabo_dist.report.diff import diff_documents
 from maabo_dist.report.document import result_document
 from maabo_dist.report.stability import mine_with_repeats, with_repeats
@@ -334,7 +335,8 @@ def test_a_stop_of_the_table_itself_leaves_out_the_repeats():
 
 
 def test_without_repeats_the_document_is_that_of_the_result():
-    result, document = mine_with_repeats(breast_cancer(), QUICK, RepeatSettings())
+    columns = breast_cancer()
+    result, document = mine_with_repeats(columns, QUICK, RepeatSettings())
 
-    assert document == result_document(result, {"name": "table"})
+    assert document == with_coverage(result_document(result, {"name": "table"}), columns)
     assert document.repeats is None

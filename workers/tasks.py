@@ -23,6 +23,7 @@ from maabo_dist.findings.certificate import ShuffledSearch
 from maabo_dist.findings.wire import pack_searches, unpack_searches
 from maabo_dist.mining.result import collect_evidence, conclude
 from maabo_dist.mining.shuffles import ShuffleResult, plan_shuffles, run_shuffles, search_shuffled
+from maabo_dist.report.coverage import with_coverage
 from maabo_dist.report.document import result_document
 from maabo_dist.report.figures import FigureData, make_figures
 from maabo_dist.rules.publishing import TreePool
@@ -176,7 +177,7 @@ class RulesTask(AnsweringTask):
         dataset: dict[str, Any] = {"name": task.spec.dataset.name}
         if task.spec.dataset.settings is not None:
             dataset["settings"] = task.spec.dataset.settings.model_dump(mode="json")
-        document = result_document(result, dataset).to_text().encode()
+        document = with_coverage(result_document(result, dataset), study.prepared).to_text().encode()
         trees, rules = result.search.trees, len(result.rules)
         fields = {"trees": trees, "rules": rules, "digest": result.digest}
         return TaskResult(document, f"{rules} rules from {trees} trees", fields)

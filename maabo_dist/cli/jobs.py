@@ -41,8 +41,12 @@ _COLUMNS = (
     # On a narrow terminal the ids stay whole, so that they can be copied.
     Column("job", min_width=SHORT_DIGITS),
     Column("state", min_width=max(map(len, JobState))),
-    Column("dataset", wrap=True, max_width=30),
-    *(Column(title, right=True) for title in ("trees", "best F1", "rules", "age", "ran")),
+    Column("dataset", wrap=True, min_width=12, max_width=30),
+    Column("trees", right=True),
+    Column("best F1", right=True, wide_only=True),
+    Column("rules", right=True),
+    Column("age", right=True),
+    Column("ran", right=True, wide_only=True),
 )
 # New rules that are printed at a time.
 MAX_NEW_RULES = 10

@@ -76,6 +76,7 @@ def _run(source: Source, jobs: int, output: Output) -> "tuple[ResultDocument, Fi
         # pandas and numba take half a second to import; the progress display covers it.
         from maabo_dist.mining.local import mine  # noqa: PLC0415
         from maabo_dist.mining.repeats import mine_repeats  # noqa: PLC0415
+        from maabo_dist.report.coverage import with_coverage  # noqa: PLC0415
         from maabo_dist.report.document import result_document  # noqa: PLC0415
         from maabo_dist.report.figures import figures_of  # noqa: PLC0415
         from maabo_dist.report.stability import with_repeats  # noqa: PLC0415
@@ -104,7 +105,7 @@ def _run(source: Source, jobs: int, output: Output) -> "tuple[ResultDocument, Fi
     result = replace(result, notes=(*table.notes, *result.notes), search=search)
     figures = None if output.report is None else figures_of(result, table.columns)
     dataset = {"name": source.name, "settings": table_settings.model_dump(mode="json")}
-    document = result_document(result, dataset)
+    document = with_coverage(result_document(result, dataset), table.columns)
     if repeats:
         document = with_repeats(document, repeat_documents, source.repeating, table.columns)
     return document, figures, result

@@ -40,7 +40,10 @@ format_options = combine(
         metavar="NAME",
         help="Name of the table in --format sql.  [default: data]",
     ),
-    output_option("--quiet", "-q", is_flag=True, help="Print only the rules: no progress, header or notes."),
+    output_option("--quiet", "-q", is_flag=True, help="Print only the rules: no progress, headline or notes."),
+    output_option(
+        "--verbose", "-v", is_flag=True, help="Also print the search space, the funnel and dropped conditions."
+    ),
 )
 
 mining_output_options = combine(
@@ -70,6 +73,7 @@ class Output:
     quiet: bool
     explains: bool = False
     report: Path | None = None
+    verbose: bool = False
 
     @classmethod
     def from_options(cls, values: Mapping[str, Any]) -> Self:
@@ -83,7 +87,8 @@ class Output:
         report: Path | None = values.get("report")
         if report is not None:
             check_writable(report)
-        return cls(form, values["table_name"], out, values["quiet"], values.get("explain", False), report)
+        explains, verbose = values.get("explain", False), values.get("verbose", False)
+        return cls(form, values["table_name"], out, values["quiet"], explains, report, verbose)
 
     def note(self, line: str) -> None:
         """Print a message on stderr, unless `--quiet` is given."""
@@ -121,7 +126,7 @@ class Output:
         from maabo_dist.report.terminal import print_report, report_console  # noqa: PLC0415
 
         if self.format == "table":
-            print_report(document, report_console(sys.stdout), only_rules=self.quiet)
+            print_report(document, report_console(sys.stdout), only_rules=self.quiet, verbose=self.verbose)
             return
         text = export_rules(document, self.format, self.table_name)
         click.echo(text.encode(), nl=False)  # as bytes: UTF-8 on every system

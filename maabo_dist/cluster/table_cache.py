@@ -9,17 +9,20 @@
     <digest>.shuffles                        searches of a job on shuffled labels
 
 Files are written under a lock and renamed into place. When the cache exceeds its limit, the least recently used files
-are removed; a process that has one mapped can use it until it closes it.
+are removed; a process that has one mapped can use it until it closes it. Files of objects that were deleted from the
+store are removed when they have not been opened for an hour.
 """
 
 import fcntl
 import os
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from threading import RLock
+from time import time
 from typing import TypeVar
 
 import numpy as np
@@ -40,6 +43,11 @@ Table = TypeVar("Table", Columns, TrainingTable, BitTable)
 
 # Tables of each kind that a process keeps mapped.
 OPEN_TABLES = 4
+# How often a process that adds files looks for those of deleted objects, and for how long these must be unused.
+CHECK_SECONDS, UNUSED_SECONDS = 600.0, 3600.0
+_DIGEST = re.compile(r"[0-9a-f]{64}")  # begins the name of every file
+# Where the object of a file is in the store, by the extension of the file; `columns` for all others.
+_KINDS = {".segment": "trees", ".shuffles": "shuffles"}
 
 
 class TableCache:
@@ -52,6 +60,7 @@ class TableCache:
         self._training: OrderedDict[str, TrainingTable] = OrderedDict()
         self._bits: OrderedDict[str, BitTable] = OrderedDict()
         self._lock = RLock()
+        self._next_check = 0.0
 
     def columns(self, fingerprint: str, split: TableSplit | None = None) -> Columns:
         """Return a table, with the probes of `split` if it has any, and recoded if it asks for that."""
@@ -168,8 +177,26 @@ class TableCache:
                     finally:
                         temporary.unlink(missing_ok=True)
                     self._evict(keep=path)
+                    if time() >= self._next_check:
+                        self._next_check = time() + CHECK_SECONDS
+                        self.remove_deleted()
         os.utime(path)
         return path
+
+    def remove_deleted(self) -> None:
+        """Remove unused files whose object is no longer in the store."""
+        unused: dict[str, list[Path]] = {}
+        for path in self._directory.glob("[!.]*"):
+            with suppress(OSError):  # removed by another process
+                digest = _DIGEST.match(path.name)
+                if digest and path.stat().st_mtime < time() - UNUSED_SECONDS:
+                    kind = _KINDS.get(path.suffix, "columns")
+                    unused.setdefault(f"{kind}/{digest[0]}", []).append(path)
+        with suppress(StoreError):  # looked for again later
+            for name, paths in unused.items():
+                if not self.store.has(name):
+                    for path in paths:
+                        path.unlink(missing_ok=True)
 
     def _evict(self, keep: Path) -> None:
         files = [path for path in self._directory.glob("[!.]*") if path.is_file()]

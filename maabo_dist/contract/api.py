@@ -29,7 +29,7 @@ class Dataset(_Response):
 
     id: str
     name: str
-    # csv or parquet.
+    # csv, tsv, xlsx or parquet.
     format: str
     # Bytes of the file.
     size: int
@@ -54,6 +54,17 @@ class Column(_Response):
     levels: tuple[str, ...] | None
     smallest: float | None
     largest: float | None
+    # What mining does with it by default: `feature`; `date`, of which parts such as the month are used; or the reason
+    # for leaving it out: `identifier`, `empty`, `constant` or `unsupported`.
+    use: str = "feature"
+    # Cells in up to 16 bins from the smallest to the largest value or date; of texts, cells of the most frequent ones.
+    # Empty for columns after the first 2,000.
+    histogram: tuple[int, ...] = ()
+    # The texts that `histogram` counts.
+    frequent: tuple[str, ...] = ()
+    # The first and the last date.
+    first: str | None = None
+    last: str | None = None
 
 
 class DatasetDetails(Dataset):
@@ -61,6 +72,12 @@ class DatasetDetails(Dataset):
 
     # In the table's order.
     features: tuple[Column, ...]
+    # The first rows, as text, of up to 400 columns; null where a cell is missing.
+    sample: tuple[tuple[str | None, ...], ...] = ()
+    # The column that is most likely to be explained, by its name and values; null if no column suggests itself.
+    target: str | None = None
+    # How the file was read: its encoding, decimal commas, columns without a name.
+    notes: tuple[str, ...] = ()
 
 
 class JobProgress(JobRecord):
@@ -81,6 +98,9 @@ class Job(JobProgress):
     wanted: str
     # ID of the dataset.
     dataset: str | None
+    # The owner's name for the job, and a note; null if there is none.
+    title: str | None = None
+    note: str | None = None
 
 
 class Tree(_Response):
@@ -146,6 +166,25 @@ class CreatedToken(Token):
     def __repr_args__(self) -> Any:
         """Leave out the text, which is a secret."""
         return [(name, value) for name, value in super().__repr_args__() if name != "token"]
+
+
+class AuditRecord(_Response):
+    """An action that was recorded in the audit log."""
+
+    # Later actions have larger numbers.
+    number: int
+    time: float
+    # Who acted: the tenant and the ID of its token; null for commands on the ledger itself.
+    tenant: str | None
+    token: str | None
+    # IP address of the client.
+    address: str | None
+    # Such as `job.submit`.
+    action: str
+    # ID of what it was done to.
+    object: str
+    # ID of the request.
+    correlation: str | None
 
 
 class Quota(_Response):

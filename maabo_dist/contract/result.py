@@ -13,6 +13,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, JsonValue, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 
+from maabo_dist.contract.coverage import CoverageInfo
 from maabo_dist.contract.document import Count, Record, SettingValue, Sha256, Share, is_none
 from maabo_dist.contract.rules import RepeatsRecord, RuleRecord
 from maabo_dist.contract.selection import CertificateInfo, DroppingInfo, FunnelCounts, MissingClassRecord, NoiseInfo
@@ -213,6 +214,8 @@ class ResultDocument(Record):
         Remarks for the reader, about the table, the plan and the end of the search.
     rules : tuple of RuleRecord
         In the order of selection.
+    coverage : CoverageInfo
+        What the rules explain together. Left out while the search is running.
     partial : bool or None
         Over HTTP: true if the search was still running when the rules were mined.
     """
@@ -233,6 +236,7 @@ class ResultDocument(Record):
     repeats: RepeatsRecord | None
     notes: tuple[str, ...]
     rules: tuple[RuleRecord, ...]
+    coverage: CoverageInfo | SkipJsonSchema[None] = Field(None, exclude_if=is_none)
     partial: bool | SkipJsonSchema[None] = Field(None, exclude_if=is_none)
 
     @property
@@ -244,6 +248,11 @@ class ResultDocument(Record):
     def lists_findings(self) -> bool:
         """True if the rules are certified findings, False if GS-MRM selected them."""
         return self.certificate is not None
+
+    @property
+    def noun(self) -> str:
+        """What texts call a rule of this document: `finding` or `rule`."""
+        return "finding" if self.lists_findings else "rule"
 
     @classmethod
     def parse(cls, document: object, source: str = "The document") -> Self:
@@ -279,7 +288,7 @@ class ResultDocument(Record):
         """Validate a document from its JSON text."""
         try:
             document = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise FormatError(f"{source} is not JSON in UTF-8 ({error}).") from error
         return cls.parse(document, source)
 

@@ -20,7 +20,7 @@ from maabo_dist.data.columns import Columns, Feature, FeatureKind
 from maabo_dist.data.encoder import ColumnReading, Reason, TableEncoder, check_unique, read_column, with_text_names
 from maabo_dist.data.file_checks import NOTES
 from maabo_dist.data.recoding import raw_columns
-from maabo_dist.data.remarks import group_notes, leak_notes
+from maabo_dist.data.remarks import find_leaks, group_notes, leak_notes
 from maabo_dist.data.row_roles import read_roles, role_columns, without_absolute_time
 from maabo_dist.data.target import encode_target
 from maabo_dist.errors import DatasetError
@@ -42,6 +42,8 @@ class PreparedTable:
     notes: tuple[str, ...]
     # Indices of the used rows in the frame, ascending; repeated if a row stands for several.
     rows_kept: npt.NDArray[np.int64]
+    # Columns that nearly repeat the target.
+    leaks: tuple[str, ...] = ()
 
 
 def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:
@@ -116,12 +118,13 @@ def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:
         raw=raw,
         raw_codes=raw_codes,
     )
+    leaks = find_leaks(columns)
     notes = (  # what makes rules look better than they are comes first
-        *(*leak_notes(columns), *([] if "group" in roles else group_notes(readings, len(used_frame)))),
+        *(*leak_notes(leaks), *([] if "group" in roles else group_notes(readings, len(used_frame)))),
         *(*file_notes, *row_notes, *row_roles.notes, *target.notes, *column_notes),
         *(*_missing_notes(all_features, settings), *left_out),
     )
-    return PreparedTable(columns, TableEncoder(features), notes, rows_kept)
+    return PreparedTable(columns, TableEncoder(features), notes, rows_kept, tuple(leaks))
 
 
 def frame_from_arrays(X: npt.ArrayLike, names: Sequence[str] | None = None) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """Remarks on a prepared table: columns that nearly repeat the target, and columns whose values group rows."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -19,12 +19,16 @@ MAX_LEAK_LEVELS = 50
 Counts = npt.NDArray[np.int64]
 
 
-def leak_notes(columns: Columns) -> list[str]:
-    """Name the columns that nearly repeat the target."""
+def find_leaks(columns: Columns) -> list[str]:
+    """Return the columns that nearly repeat the target."""
     totals = np.bincount(columns.labels, minlength=len(columns.classes))
     if columns.rows < LEAK_ROWS or totals[totals > 0].min() < LEAK_CLASS_ROWS:
         return []
-    leaks = list(_leaks(columns, totals))
+    return list(_leaks(columns, totals))
+
+
+def leak_notes(leaks: Sequence[str]) -> list[str]:
+    """Name the columns that nearly repeat the target, with the remedy."""
     if not leaks:
         return []
     if len(leaks) == 1:

@@ -14,13 +14,13 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from maabo_dist._util.text import format_count
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.contract.rules import RepeatsRecord, StabilityRecord, Verdict
 from maabo_dist.contract.wording import ALWAYS, also_text, class_text, condition_texts
 from maabo_dist.data.columns import Columns
 from maabo_dist.errors import SettingsError
 from maabo_dist.mining.result import MiningResult
+from maabo_dist.report.briefing import headline
 from maabo_dist.report.figures import FigureData, figures_of
 from maabo_dist.report.html.markup import Html, element, joined
 from maabo_dist.report.summary import (
@@ -247,10 +247,10 @@ class ResultViews(ABC):
         """(rules, rows): True where a rule covers a row."""
 
     def _rules_html(self) -> str:
-        title = f"RuleMiner: {format_count(len(self.rules_), 'rule')} from {search_text(self._document)}"
-        reasons = [f"{title} {reason}" for title, reason in no_rules_texts(self._document)]
-        remarks = [*reasons, *(record.text for record in self._document.missing_classes)]
-        return rules_html(self.rules_, title, remarks)
+        reasons = [reason for _, reason in no_rules_texts(self._document)]
+        missing = [record.text for record in self._document.missing_classes]
+        search = f"From {search_text(self._document)}."
+        return rules_html(self.rules_, f"{headline(self._document)}.", [*reasons, *missing, search])
 
     def _summary(self, number: int) -> dict[str, Any]:
         rule = self.rules_[number]

@@ -22,6 +22,7 @@ from maabo_dist.data.columns import Columns
 from maabo_dist.mining.local import mine
 from maabo_dist.mining.repeats import RepeatProgress, check_repeats, mine_repeats, progress_of_run, repeat_settings
 from maabo_dist.mining.result import MiningResult
+from maabo_dist.report.coverage import with_coverage
 from maabo_dist.report.document import result_document
 from maabo_dist.rules.column_matching import match_columns
 from maabo_dist.settings import MiningSettings, RepeatSettings
@@ -86,7 +87,7 @@ def mine_with_repeats(
     result = mine(columns, settings, jobs=jobs, progress=progress_of_run(progress, 0), keep_records=keep_records)
     results = [] if result.search.stopped.cut_short else mine_repeats(columns, settings_of_repeats, jobs, progress)
     documents = [result_document(each, {"name": name}) for each in results]
-    document = result_document(result, {"name": name})
+    document = with_coverage(result_document(result, {"name": name}), columns)
     return result, with_repeats(document, documents, repeats, columns) if repeats.repeats else document
 
 

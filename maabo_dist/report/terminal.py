@@ -1,4 +1,4 @@
-"""The report on the terminal: a header, the funnel, the table of rules, consensus rules, notes and the digest.
+"""The report on the terminal: the headline, the findings, the classes that they explain, notes, and the run in a line.
 
 Names come from data, so nothing here is rich markup: every text is a `Text`, in which `[red]` is just a name.
 """
@@ -7,19 +7,26 @@ from collections.abc import Iterator, Sequence
 from typing import IO
 
 from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.measure import Measurement
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
-from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from maabo_dist._util.text import printable
+from maabo_dist._util.text import format_count, printable
 from maabo_dist.contract.result import DatasetInfo, ResultDocument
 from maabo_dist.contract.rules import RepeatsRecord, RuleRecord, Verdict
-from maabo_dist.contract.wording import ALWAYS, condition_texts, dropped_texts, predicted_text
+from maabo_dist.contract.wording import ALWAYS, class_text, condition_texts, dropped_texts, predicted_text
 from maabo_dist.report import summary
+from maabo_dist.report.briefing import (
+    VERDICTS,
+    compare,
+    covered_text,
+    headline,
+    of_hundred,
+    percent,
+    useful_order,
+)
+from maabo_dist.report.terminal_lines import WITHOUT, Sentence, Statement
 
 # Width of a report that is written to a file or a pipe.
 PIPE_WIDTH = 100
@@ -30,9 +37,10 @@ MAX_RULES = 50
 MAX_CONSENSUS = 20
 # Classes without a finding.
 MAX_MISSING = 5
-
-_AND = "and "
-_WITHOUT = "without "
+# Classes whose explained rows are counted, and ids of rules in such a line.
+MAX_CLASSES, MAX_IDS = 12, 6
+# The longest name of a verdict.
+VERDICT_WIDTH = 10
 
 
 def report_console(stream: IO[str]) -> Console:
@@ -42,11 +50,14 @@ def report_console(stream: IO[str]) -> Console:
     return console
 
 
-def print_report(document: ResultDocument, console: Console, *, only_rules: bool = False) -> None:
-    """Print the report; `only_rules` leaves out everything around the table."""
-    parts = list(_rules(document))
+def print_report(
+    document: ResultDocument, console: Console, *, only_rules: bool = False, verbose: bool = False
+) -> None:
+    """Print the report; `only_rules` leaves out everything around the rules, `verbose` adds the run and the funnel."""
+    parts = list(_rules(document, verbose=verbose))
     if not only_rules:
-        parts = [*_header(document), _funnel(document), *parts, *_footer(document)]
+        run = [*_run_facts(document), _funnel(document)] if verbose else [_run_line(document)]
+        parts = [*_headline(document), *parts, *_classes(document), *_notes(document), *run]
     with console.capture() as capture:
         console.print(Group(*parts))
     # rich pads lines with spaces, which would remain in a file.
@@ -56,78 +67,38 @@ def print_report(document: ResultDocument, console: Console, *, only_rules: bool
     console.file.write(text)
 
 
-class _Statement:
-    """A rule on several lines: its conditions, wrapped between them where possible, and its consequence."""
-
-    def __init__(self, conditions: list[str], consequence: str, dropped: list[str]) -> None:
-        self.conditions, self.consequence, self.dropped = conditions, f"→ {consequence}", dropped
-
-    def _lines(self, width: int) -> Iterator[Text]:
-        for line in _fill_lines(self.conditions, " ", _AND, width):
-            yield Text(line, overflow="fold")
-        yield Text(self.consequence, style="bold", overflow="fold")
-        for line in _fill_lines(self.dropped, ", ", "", width, _WITHOUT):
-            yield Text(line, style="dim", overflow="fold")
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        return self._lines(options.max_width)
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        widths = (max(line.cell_len for line in self._lines(width)) for width in (0, options.max_width))
-        return Measurement(*(min(width, options.max_width) for width in widths))
+def _headline(document: ResultDocument) -> Iterator[RenderableType]:
+    dataset, kept = document.dataset, document.dataset.parts.holdout
+    rows = format_count(dataset.rows, "row") + (f", {kept:,} of them kept for a check" if kept else "")
+    about = Text.assemble((printable(dataset.name), "bold"), f" · {printable(dataset.target)} · {rows}", style="dim")
+    yield _padded(about)
+    # The table of the paper's rules begins with a blank line.
+    table = document.rules and not document.lists_findings
+    yield _padded(Text(f"{headline(document)}.", style="bold", overflow="fold"), below=0 if table else 1)
 
 
-class _WithRemarks:
-    """A table with a line across its whole width below the rows that have a remark; rows begin with their keys."""
-
-    def __init__(self, table: Table, remarks: dict[str, str]) -> None:
-        self.table, self.remarks = table, remarks
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        remark: Segment | None = None
-        indent = 5 + max(map(len, self.remarks), default=0)
-        for line in console.render_lines(self.table, options, pad=False):
-            text = "".join(segment.text for segment in line)
-            key = text[:indent].strip()
-            if remark is not None and (key in self.remarks or not text.strip()):
-                yield from (remark, Segment.line())
-                remark = None
-            if key in self.remarks:
-                words = Text(f"{' ' * indent}{self.remarks[key]}")
-                words.truncate(options.max_width - 1, overflow="ellipsis")
-                remark = Segment(words.plain, console.get_style("dim")) if self.remarks[key] else None
-            yield from (*line, Segment.line())
-        if remark is not None:
-            yield from (remark, Segment.line())
-
-
-def _fill_lines(parts: list[str], gap: str, joiner: str, width: int, start: str = "") -> Iterator[str]:
-    """Join the parts to lines, wrapped between parts where a line would be wider than `width`."""
-    if not parts:
-        return
-    line = f"{start}{parts[0]}"
-    for part in parts[1:]:
-        longer = f"{line}{gap}{joiner}{part}"
-        if cell_len(longer) > width:
-            yield line + gap.rstrip()
-            longer = f"{joiner}{part}"
-        line = longer
-    yield line
-
-
-def _header(document: ResultDocument) -> Iterator[RenderableType]:
-    dataset, settings = document.dataset, document.settings
-    title = Text.assemble((printable(dataset.name), "bold"), "  ", (printable(dataset.target), "cyan"))
-    yield _padded(title)
+def _run_facts(document: ResultDocument) -> Iterator[RenderableType]:
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim")
     facts.add_column()
-    facts.add_row("rows", summary.rows_text(dataset))
-    facts.add_row("space", summary.space_text(document.space, settings["probes"]))
+    facts.add_row("rows", summary.rows_text(document.dataset))
+    facts.add_row("space", summary.space_text(document.space, document.settings["probes"]))
     facts.add_row("search", summary.search_text(document))
     for name, text in summary.outcome_texts(document).items():
         facts.add_row(name, text)
+    facts.add_row("digest", document.digest[:16])
     yield _padded(facts)
+
+
+def _run_line(document: ResultDocument) -> RenderableType:
+    """The run in a few words; `--verbose` has more. What was asked for is never left out."""
+    outcomes = summary.outcome_texts(document)
+    search, seed = document.search, document.settings["seed"]
+    texts = [f"{format_count(search.trees, 'tree')} in {search.seconds:.1f} s, seed {seed}"]
+    texts += [
+        f"{name}: {outcomes[name]}" for name in ("certified", "tentative", "noise", "repeats") if name in outcomes
+    ]
+    return Padding(Text("; ".join([*texts, f"digest {document.digest[:16]}"]), style="dim"), (0, 2))
 
 
 def _funnel(document: ResultDocument) -> RenderableType:
@@ -135,12 +106,33 @@ def _funnel(document: ResultDocument) -> RenderableType:
     return Padding(Text.assemble(*((f"{step} → ", "dim") for step in steps), (rules, "bold")), (0, 2))
 
 
-def _rules(document: ResultDocument) -> Iterator[RenderableType]:
-    if document.rules:
-        yield from _rules_tables(document)
+def _classes(document: ResultDocument) -> Iterator[RenderableType]:
+    """What the rules explain of each class."""
+    if document.coverage is None or not document.coverage.compared:
+        return
+    dataset, table = document.dataset, Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_column(style="dim")
+    for each in document.coverage.classes[:MAX_CLASSES]:
+        ids = [rule.id for rule in summary.split_failed(document)[0] if rule.label == each.label]
+        by = f"by {', '.join(ids[:MAX_IDS])}{' …' if len(ids) > MAX_IDS else ''}, " if ids else ""
+        text = f"{each.explained:,} of {format_count(each.rows, 'row')}, {by}{each.rows - each.explained:,} left"
+        table.add_row(class_text(each.label, dataset.classes, dataset.target), percent(each.share), text)
+    yield _padded(Text("Explained", style="bold"), below=0)
+    yield _padded(table)
+    yield from _further(len(document.coverage.classes) - MAX_CLASSES, "json")
+
+
+def _rules(document: ResultDocument, *, verbose: bool) -> Iterator[RenderableType]:
+    if document.rules and document.lists_findings:
+        yield from _findings(document, verbose=verbose)
+        yield from _further(len(document.rules) - MAX_RULES, "csv or json")
+    elif document.rules:
+        yield _rules_table(document.rules[:MAX_RULES], document)
         yield from _further(len(document.rules) - MAX_RULES, "csv or json")
     for title, reason in summary.no_rules_texts(document):
-        yield Padding(Text.assemble((title, "bold"), " ", reason), (1, 2))
+        yield _padded(Text.assemble((title, "bold"), " ", reason))
     for record in document.missing_classes[:MAX_MISSING]:
         yield _padded(Text(record.text))
     hidden = len(document.missing_classes) - MAX_MISSING
@@ -179,7 +171,7 @@ def _consensus_table(repeats: RepeatsRecord, dataset: DatasetInfo) -> Table:
     for rule in repeats.consensus[:MAX_CONSENSUS]:
         table.add_row(
             rule.rule or "–",
-            _Statement(condition_texts(rule.premise) or [ALWAYS], predicted_text(rule, dataset), []),
+            Statement(condition_texts(rule.premise) or [ALWAYS], predicted_text(rule, dataset), []),
             f"{rule.rows:,}",
             summary.returns_text(rule.stability),
             summary.two_decimals(rule.stability.precision),
@@ -187,16 +179,62 @@ def _consensus_table(repeats: RepeatsRecord, dataset: DatasetInfo) -> Table:
     return table
 
 
-def _rules_tables(document: ResultDocument) -> Iterator[RenderableType]:
-    """The rules, and those that failed on held-out rows apart from the others."""
-    passed, failed = summary.split_failed(document.model_copy(update={"rules": document.rules[:MAX_RULES]}))
-    if not document.lists_findings:
-        yield _rules_table(passed, document)
-        return
-    if passed:
-        yield _findings_table(passed, document)
-    if failed:
-        yield _findings_table(failed, document, title=summary.FAILED_HEADING)
+def _findings(document: ResultDocument, *, verbose: bool) -> Iterator[RenderableType]:
+    """The findings, and those that failed on held-out rows apart from the others."""
+    shown = document.model_copy(update={"rules": document.rules[:MAX_RULES]})
+    failed = summary.split_failed(shown)[1]
+    for rules, title in ((useful_order(shown), None), (failed, summary.FAILED_HEADING)):
+        if title and rules:
+            yield _padded(Text(title, style="bold"))
+        for rule in rules:
+            yield _padded(_finding(rule, document, verbose=verbose))
+
+
+def _finding(rule: RuleRecord, document: ResultDocument, *, verbose: bool) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold cyan", no_wrap=True, min_width=3)
+    table.add_column(no_wrap=True, min_width=VERDICT_WIDTH)
+    table.add_column(ratio=1)
+    verdict = summary.verdict_text(rule)
+    style = {Verdict.HELD_UP: "green", Verdict.WEAKER: "yellow", Verdict.FAILED: "red"}.get(rule.verdict, "dim")
+    remarks = [covered_text(rule, document), _evidence_text(rule, document), *_alternatives(rule)]
+    lines: list[RenderableType] = [Text(printable(remark), style="dim", overflow="fold") for remark in remarks]
+    if verbose:
+        lines += [Text(line, style="dim", overflow="fold") for line in [*_dropped_lines(rule)]]
+    table.add_row(rule.id, Text(VERDICTS[verdict].name.lower(), style=style), Group(_sentence(rule, document), *lines))
+    return table
+
+
+def _sentence(rule: RuleRecord, document: ResultDocument) -> Sentence:
+    """The sentence of `finding_sentence`, with its figures in bold."""
+    comparison = compare(rule, document.dataset)
+    share, noun = comparison.share_words
+    words: list[tuple[str, str]] = [(f"{share[0].upper()}{share[1:]}", "bold"), (noun, "")]
+    for number, text in enumerate(condition_texts(rule.premise)):
+        words += [("and" if number else "with", ""), (text, "")]
+    words += [("have", ""), (f"{predicted_text(rule, document.dataset)};", "bold")]
+    return Sentence([*words, ("usually", ""), (f"{of_hundred(comparison.base)}.", "bold")])
+
+
+def _evidence_text(rule: RuleRecord, document: ResultDocument) -> str:
+    """`42 unseen rows: precision 0.95, 95 % interval 0.84–0.99; adjusted p < 0.001`."""
+    comparison = compare(rule, document.dataset)
+    rows = format_count(comparison.rows, "unseen row" if comparison.unseen else "searched row")
+    text = f"{rows}: precision {comparison.share:.2f}, 95 % interval {comparison.low:.2f}–{comparison.high:.2f}"
+    if rule.certificate:
+        p = rule.certificate.p
+        text += f"; adjusted p {'' if p < 0.001 else '= '}{summary.p_value_text(p)}"
+    return f"{text}; comes back {summary.returns_text(rule.stability)}" if rule.stability else text
+
+
+def _alternatives(rule: RuleRecord) -> list[str]:
+    also = summary.also_seen_text(rule)
+    return [] if also is None else [also]
+
+
+def _dropped_lines(rule: RuleRecord) -> list[str]:
+    dropped = dropped_texts(rule.dropped)
+    return [f"{WITHOUT}{', '.join(dropped)}"] if dropped else []
 
 
 def _rules_table(rules: Sequence[RuleRecord], document: ResultDocument) -> Table:
@@ -215,26 +253,9 @@ def _rules_table(rules: Sequence[RuleRecord], document: ResultDocument) -> Table
     return table
 
 
-def _findings_table(rules: Sequence[RuleRecord], document: ResultDocument, title: str | None = None) -> _WithRemarks:
-    unseen = "on held-out\nrows" if document.dataset.parts.holdout else "verdict"
-    table = _empty_table("rows", "precision\n(base)", unseen, "adjusted\np", *_stability_heading(document), title=title)
-    for rule in rules:
-        base = summary.two_decimals(document.dataset.base_rates[rule.label])
-        table.add_row(
-            rule.id,
-            _statement(rule, document),
-            f"{rule.mined_n:,}",
-            Text.assemble(summary.two_decimals(rule.mined_precision), (f"\n({base})", "dim")),
-            _verdict(rule),
-            summary.adjusted_p_text(rule),
-            *_stability_cell(rule, document),
-        )
-    return _WithRemarks(table, {rule.id: summary.also_seen_text(rule) or "" for rule in rules})
-
-
-def _statement(rule: RuleRecord, document: ResultDocument) -> _Statement:
+def _statement(rule: RuleRecord, document: ResultDocument) -> Statement:
     premise, dropped = condition_texts(rule.premise) or [ALWAYS], dropped_texts(rule.dropped)
-    return _Statement(premise, predicted_text(rule, document.dataset), dropped)
+    return Statement(premise, predicted_text(rule, document.dataset), dropped)
 
 
 def _stability_heading(document: ResultDocument) -> list[str]:
@@ -245,17 +266,6 @@ def _stability_cell(rule: RuleRecord, document: ResultDocument) -> Iterator[Text
     if document.repeats and rule.stability:
         stable = (rule.stability.share or 0.0) >= document.repeats.threshold
         yield Text(summary.returns_text(rule.stability), style="bold" if stable else "dim")
-
-
-def _verdict(rule: RuleRecord) -> Text:
-    """`0.91 held up` and, below, the interval of the precision and the number of rows."""
-    style = {Verdict.HELD_UP: "green", Verdict.WEAKER: "yellow", Verdict.FAILED: "red"}.get(rule.verdict, "dim")
-    verdict, holdout = Text(summary.verdict_text(rule).replace("weaker than ", "weaker than\n"), style), rule.holdout
-    if holdout is None or holdout.precision_low is None:
-        return verdict
-    interval = f"{summary.two_decimals(holdout.precision_low)}–{summary.two_decimals(holdout.precision_high)}"
-    text = Text.assemble(summary.two_decimals(holdout.precision), " ", verdict)
-    return text.append(f"\n{interval}, n {holdout.n:,}", style="dim")
 
 
 def _precisions(rule: RuleRecord) -> Text:
@@ -271,7 +281,7 @@ def _precisions(rule: RuleRecord) -> Text:
     return text
 
 
-def _footer(document: ResultDocument) -> Iterator[RenderableType]:
+def _notes(document: ResultDocument) -> Iterator[RenderableType]:
     if document.notes:
         notes = Table.grid(padding=(0, 1))
         notes.add_column(style="yellow")
@@ -279,9 +289,8 @@ def _footer(document: ResultDocument) -> Iterator[RenderableType]:
         for note in document.notes:
             notes.add_row("!", Text(printable(note)))
         yield _padded(notes)
-    yield Padding(Text(f"digest {document.digest[:16]}", style="dim"), (0, 2))
 
 
-def _padded(content: RenderableType) -> Padding:
-    """The content with the margin of the table and a blank line below."""
-    return Padding(content, (0, 2, 1, 2))
+def _padded(content: RenderableType, below: int = 1) -> Padding:
+    """The content with a margin and a blank line below."""
+    return Padding(content, (0, 2, below, 2))

@@ -11,13 +11,13 @@ task checks the ledger periodically for revoked tokens and for jobs that ended w
 
 import asyncio
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from secrets import token_hex
 from typing import Any
 
 import redis.asyncio
-from pydantic import ValidationError
+from pydantic_core import from_json
 from redis import RedisError, ResponseError
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -29,7 +29,7 @@ from maabo_dist.contract.api import JobProgress
 from maabo_dist.contract.job import JobRecord, JobState
 from maabo_dist.errors import MaaboError
 from scheduler.api.dependencies import ApiState, find_token
-from scheduler.api.jobs import JobDetails, job_details, progress_fields
+from scheduler.api.details import JobDetails, all_details, progress_fields
 from scheduler.api.problems import UnauthorizedError
 from scheduler.api.subscribers import STREAM_START, Event, StreamId, Subscribers, format_id, parse_id
 from scheduler.messaging.publishers import PROGRESS, RULES, STATE
@@ -52,7 +52,6 @@ class EventBroadcaster:
     def __init__(self, api: ApiState) -> None:
         self._api, self._settings = api, api.resources.settings
         self.subscribers = Subscribers(api.settings.event_streams)
-        self._snapshots = JobSnapshots(api)
         # Identifies the content of Redis, which is lost together with it; None before the first check.
         self.epoch: bytes | None = None
         self._next_epoch_check = 0.0
@@ -85,7 +84,7 @@ class EventBroadcaster:
             self.subscribers.start_reading(job, resumed[1])
             return resumed
         position = await self._stream_end(job)
-        details = await self._snapshots.load(job)  # afterwards: it must include everything up to `position`
+        details = await self._api.call(_load_details, job)  # afterwards: it must include everything up to `position`
         event = encode_deleted(job) if details is None else encode_snapshot(details, position)
         return [event], position or STREAM_START
 
@@ -102,7 +101,7 @@ class EventBroadcaster:
 
     async def _resume(self, job: str, after: StreamId) -> tuple[list[Event], StreamId] | None:
         # Loaded before the events: if the job has ended, at most the end itself is not in the stream.
-        details = await self._snapshots.load(job)
+        details = await self._api.call(_load_details, job)
         try:
             entries = await self._lookups.xrange(self._key(job), min=format_id(after))
         except (RedisError, OSError):
@@ -166,7 +165,8 @@ class EventBroadcaster:
             try:
                 if self.subscribers:
                     authorizations = {subscriber.authorization for subscriber in self.subscribers}
-                    invalid = await asyncio.to_thread(self._find_invalid, authorizations)
+                    needed = await self._api.needs_tokens()
+                    invalid = await asyncio.to_thread(self._find_invalid, authorizations) if needed else set()
                     for subscriber in self.subscribers:
                         if subscriber.authorization in invalid:
                             subscriber.close()
@@ -181,7 +181,7 @@ class EventBroadcaster:
 
     def _find_invalid(self, authorizations: Collection[str | None]) -> set[str | None]:
         invalid = set()
-        for authorization in authorizations if self._api.needs_tokens() else ():
+        for authorization in authorizations:
             try:
                 find_token(self._api.ledger, authorization, self._api.resources.clock())
             except UnauthorizedError:
@@ -192,53 +192,22 @@ class EventBroadcaster:
         return self._settings.key(f"{names.JOB_EVENTS}:{job}")
 
 
-class JobSnapshots:
-    """Loads the current details of jobs, with one query for all that are requested during the previous one.
-
-    A snapshot is always loaded after it was requested.
-    """
-
-    def __init__(self, api: ApiState) -> None:
-        self._api = api
-        self._requests: dict[str, asyncio.Future[JobDetails | None]] = {}
-        self._loading: asyncio.Task[None] | None = None
-
-    async def load(self, job: str) -> JobDetails | None:
-        """Return the details of a job; None if it does not exist."""
-        if job not in self._requests:
-            self._requests[job] = asyncio.get_running_loop().create_future()
-        future = self._requests[job]
-        if self._loading is None or self._loading.done():
-            self._loading = asyncio.create_task(self._load_all())
-        return await asyncio.shield(future)  # others may wait for it too
-
-    async def _load_all(self) -> None:
-        while self._requests:
-            requests, self._requests = self._requests, {}
-            try:
-                details = await asyncio.to_thread(self._query, list(requests))
-            except Exception as error:  # noqa: BLE001 - raised in those who wait; later requests are served anyway
-                for future in requests.values():
-                    future.set_exception(error)
-                    future.exception()  # mark it as retrieved: the client may be gone
-                continue
-            for job, future in requests.items():
-                future.set_result(details.get(job))
-
-    def _query(self, jobs: list[str]) -> dict[str, JobDetails]:
-        return {row.id: job_details(self._api, row) for row in self._api.ledger.jobs.get_many(jobs)}
+def _load_details(api: ApiState, jobs: Sequence[str]) -> dict[str, JobDetails]:
+    rows = api.ledger.jobs.get_many(jobs)
+    return {row.id: details for row, details in zip(rows, all_details(api, rows), strict=True)}
 
 
 def encode_entry(entry: bytes, fields: Mapping[bytes, bytes]) -> Event | None:
-    """Encode an entry of a job's stream; None if another version wrote it in an unknown form."""
+    """Encode an entry of a job's stream; None if it has an unknown form, because another version wrote it."""
     id_ = parse_id(entry.decode())
     for kind in (STATE, PROGRESS):
         if (data := fields.get(kind.encode())) is not None:
-            with suppress(ValidationError):
+            with suppress(ValueError):
                 job = JobProgress(**progress_fields(JobRecord.model_validate_json(data)))
                 return Event(id_, _encode(kind, job.model_dump_json(exclude={"tenant"}), id_), _encode_end(job))
     if (data := fields.get(RULES.encode())) is not None:
-        return Event(id_, _encode(RULES, data.decode(), id_))
+        with suppress(ValueError):
+            return Event(id_, _encode(RULES, json.dumps(from_json(data)), id_))
     return None
 
 

@@ -1,22 +1,31 @@
 """`/v1/datasets`: upload, describe, list and delete tables."""
 
-from functools import partial
 from pathlib import Path as FilePath
 from secrets import token_hex
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from pydantic import Field
 
 from maabo_dist.contract.api import Dataset, DatasetDetails, Page
 from scheduler.api.dependencies import ApiState, Caller, Cursor, Limit, Reader, Submitter, cut_page, decode_cursor
 from scheduler.api.problems import NotFoundError, documented
-from scheduler.api.uploads import FORM, JSON, MAX_NAME, PARQUET_TYPE, ReceivedTable, SizeLimit, TableReference, receive
+from scheduler.api.routing import Router, run_while_connected
+from scheduler.api.uploads import (
+    EXCEL_TYPE,
+    FORM,
+    JSON,
+    MAX_NAME,
+    PARQUET_TYPE,
+    ReceivedTable,
+    SizeLimit,
+    TableReference,
+    receive,
+)
 from scheduler.ledger.tenants import DatasetRow
 
-router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
+router = Router(prefix="/v1/datasets", tags=["datasets"])
 
 DatasetId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 DatasetPath = Annotated[DatasetId, Path(examples=["0197c2e8a5b3f1d2c4e6a8b0"])]
@@ -34,6 +43,8 @@ _BODY = {
     "required": True,
     "content": {
         "text/csv": {"schema": _BINARY, "example": "age,smokes,ill\n61,yes,yes\n34,no,no\n"},
+        "text/tab-separated-values": {"schema": _BINARY},
+        EXCEL_TYPE: {"schema": _BINARY},
         PARQUET_TYPE: {"schema": _BINARY},
         FORM: {"schema": _FORM},
         JSON: {"schema": TableReference.model_json_schema()},
@@ -45,15 +56,14 @@ _BODY = {
 async def create_dataset(request: Request, response: Response, caller: Submitter, name: Label = None) -> Dataset:
     """Store a table, if it can be read.
 
-    The request contains the table itself (CSV or Parquet), a form with the table in the field `file`, or JSON with the
-    path of a table in the server's table directory.
+    The request contains the table itself (CSV, TSV, Excel or Parquet), a form with the table in the field `file`, or
+    JSON with the path of a table in the server's table directory.
     """
     api = caller.api
     limit = await run_sync(_size_limit, caller)
-    with TemporaryDirectory(prefix="maabo-") as folder:
+    with api.tables.scratch.new_folder() as folder:
         table = await receive(request, FilePath(folder), limit, api.settings.tables_url, name)
-        # A separate limiter: waiting for a reader process must not use up the threads of other requests.
-        row, created = await run_sync(partial(_store, caller, table), limiter=api.tables.reader.limiter)
+        row, created = await run_while_connected(request, _store(caller, table))
     response.status_code = 201 if created else 200
     response.headers["Location"] = f"/v1/datasets/{row.id}"
     return Dataset(**_dataset_fields(row))
@@ -71,18 +81,22 @@ def list_datasets(caller: Reader, limit: Limit = 50, cursor: Cursor = None) -> P
 
 @router.get("/{dataset}", responses=_ONE)
 def get_dataset(dataset: DatasetPath, caller: Reader) -> DatasetDetails:
-    """Return a table with a summary of its columns."""
+    """Return a table with a summary of its columns, its first rows, and a guess of the column to explain."""
     row = find_dataset(caller, dataset)
-    return DatasetDetails(**_dataset_fields(row), features=row.description.get("features", []))
+    return DatasetDetails(**_dataset_fields(row), **({"features": []} | row.description))
 
 
 @router.delete("/{dataset}", status_code=204, responses=_ONE)
 def delete_dataset(dataset: DatasetPath, caller: Submitter) -> None:
-    """Delete a table. Jobs that use it are not affected."""
-    row = find_dataset(caller, dataset)
-    if not caller.api.ledger.datasets.delete(caller.tenant, dataset):
-        raise _unknown(dataset)
-    _remove_unused(caller.api, row.digest)
+    """Delete a table and everything that was prepared from it. Jobs that use it are not affected."""
+    row, api = find_dataset(caller, dataset), caller.api
+    prepared = api.ledger.datasets.columns_of(dataset)
+    if not api.ledger.datasets.delete(caller.tenant, dataset):
+        raise unknown_dataset(dataset)
+    caller.record("dataset.delete", dataset)
+    _remove_unused(api, row.digest)
+    for fingerprint in prepared:
+        _remove_unused_columns(api, fingerprint)
 
 
 def _dataset_fields(row: DatasetRow) -> dict[str, Any]:
@@ -95,11 +109,12 @@ def find_dataset(caller: Caller, dataset: str) -> DatasetRow:
     """Return a table of the caller's tenant. Tables of other tenants look as if they did not exist."""
     row = caller.api.ledger.datasets.get(caller.tenant, dataset)
     if row is None:
-        raise _unknown(dataset)
+        raise unknown_dataset(dataset)
     return row
 
 
-def _unknown(dataset: str) -> NotFoundError:
+def unknown_dataset(dataset: str) -> NotFoundError:
+    """Return the error about a table that does not exist, or belongs to another tenant."""
     remedy = "GET /v1/datasets lists all tables; POST /v1/datasets uploads one."
     return NotFoundError(f"There is no table {dataset}.", field="dataset", remedy=remedy)
 
@@ -110,15 +125,26 @@ def _size_limit(caller: Caller) -> SizeLimit:
     return SizeLimit(caller.api.settings.upload_bytes, quota, stored)
 
 
-def _store(caller: Caller, table: ReceivedTable) -> tuple[DatasetRow, bool]:
+async def _store(caller: Caller, table: ReceivedTable) -> tuple[DatasetRow, bool]:
     """Store a table; return its row, and True if it is new."""
-    api = caller.api
-    existing = api.ledger.datasets.find_by_digest(caller.tenant, table.digest)
+    reader = caller.api.tables.reader
+    async with reader.slot(caller.tenant):
+        existing = await run_sync(_find_existing, caller, table, limiter=reader.threads)
+        if existing is not None:
+            return existing, False
+        description = await reader.run("describe", table.path, table.name)
+        return await run_sync(_store_new, caller, table, description, limiter=reader.threads)
+
+
+def _find_existing(caller: Caller, table: ReceivedTable) -> DatasetRow | None:
+    existing = caller.api.ledger.datasets.find_by_digest(caller.tenant, table.digest)
     if existing is not None:
-        _put(api, table)  # in case the store has lost it
-        return existing, False
-    description = api.tables.reader.run("describe", table.path, table.name)
-    now = api.resources.clock()
+        _put(caller.api, table)  # in case the store has lost it
+    return existing
+
+
+def _store_new(caller: Caller, table: ReceivedTable, description: dict[str, Any]) -> tuple[DatasetRow, bool]:
+    api, now = caller.api, caller.api.resources.clock()
     row = DatasetRow(
         id=f"{int(now * 1000):012x}{token_hex(6)}",  # sorts by creation time
         tenant=caller.tenant,
@@ -128,7 +154,7 @@ def _store(caller: Caller, table: ReceivedTable) -> tuple[DatasetRow, bool]:
         size=table.size,
         rows=description["rows"],
         columns=description["columns"],
-        description={"features": description["features"]},
+        description={name: description[name] for name in ("features", "sample", "target", "notes")},
         created=now,
     )
     _put(api, table)
@@ -137,12 +163,20 @@ def _store(caller: Caller, table: ReceivedTable) -> tuple[DatasetRow, bool]:
     except BaseException:
         _remove_unused(api, table.digest)
         raise
+    if stored.id == row.id:
+        caller.record("dataset.create", row.id)
     _put(api, table)  # in case another request deleted the same table in between
     return stored, stored.id == row.id
 
 
 def _put(api: ApiState, table: ReceivedTable) -> None:
     api.resources.store.put(f"tables/{table.digest}", table.path)
+
+
+def _remove_unused_columns(api: ApiState, fingerprint: str) -> None:
+    """Delete columns unless another dataset or a running job refers to them."""
+    store = api.resources.store
+    api.ledger.datasets.remove_unused_columns(fingerprint, lambda: store.delete(f"columns/{fingerprint}"))
 
 
 def _remove_unused(api: ApiState, digest: str) -> None:

@@ -5,19 +5,24 @@ Every request looks its token up, so a revoked token stops working immediately.
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Query, Request
+from starlette.concurrency import run_in_threadpool
 
 from maabo_dist._util.network import is_loopback
 from maabo_dist.errors import SettingsError
-from scheduler.api.problems import ForbiddenError, UnauthorizedError
+from scheduler.api.lookups import SharedCalls
+from scheduler.api.problems import ForbiddenError, UnauthorizedError, correlation_of
+from scheduler.api.rates import RateLimits, TokenUses
 from scheduler.api.settings import ApiSettings
 from scheduler.api.tables import Tables
 from scheduler.ledger import Ledger
+from scheduler.ledger.audit import AuditEntry
 from scheduler.ledger.tenants import SCOPES, TokenRow
 from scheduler.resources import Resources
 
@@ -26,6 +31,9 @@ if TYPE_CHECKING:
 
 
 DEFAULT_TENANT = "default"
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+Loader = Callable[["ApiState", Sequence[Key]], Mapping[Key, Value | Exception]]
 
 
 @dataclass(slots=True)
@@ -36,18 +44,37 @@ class ApiState:
     settings: ApiSettings
     tables: Tables
     metrics: "ApiMetrics"
+    limits: RateLimits
+    uses: TokenUses
+    funnels: dict[str, dict[str, Any] | None] = field(default_factory=dict, repr=False)  # of jobs that are done
     _tokens_exist: bool = field(default=False, repr=False)
+    _calls: dict[Any, SharedCalls[Any, Any]] = field(default_factory=dict, repr=False)
 
     @property
     def ledger(self) -> Ledger:
         """The ledger of the cluster."""
         return self.resources.ledger
 
-    def needs_tokens(self) -> bool:
+    async def needs_tokens(self) -> bool:
         """True once any token has been created, even if all tokens have been revoked since."""
         if not self._tokens_exist:
-            self._tokens_exist = self.settings.require_token or self.ledger.tokens.any_exist()
+            self._tokens_exist = self.settings.require_token or bool(await self.call(_find_any_token, None))
         return self._tokens_exist
+
+    async def call(self, load: Loader[Key, Value], key: Key) -> Value | None:
+        """Return the value that `load` finds for a key, together with the keys of other requests."""
+        if load not in self._calls:
+            self._calls[load] = SharedCalls(partial(load, self))
+        value: Value | None = await self._calls[load].get(key)
+        return value
+
+
+def _find_any_token(api: ApiState, keys: Sequence[None]) -> dict[None, bool]:
+    return dict.fromkeys(keys, api.ledger.tokens.any_exist())
+
+
+def _find_tokens(api: ApiState, texts: Sequence[str]) -> dict[str, TokenRow]:
+    return api.ledger.tokens.find_many(texts)
 
 
 def api_state(request: Request) -> ApiState:
@@ -63,6 +90,18 @@ class Caller:
     tenant: str
     scopes: frozenset[str]
     api: ApiState
+    token: str | None = None  # ID of the token, if tokens are needed
+    address: str | None = None
+    correlation: str | None = None
+
+    def entry(self, action: str, object_id: str) -> AuditEntry:
+        """Return an entry for the audit log."""
+        now = self.api.resources.clock()
+        return AuditEntry(now, action, object_id, self.tenant, self.token, self.address, self.correlation)
+
+    def record(self, action: str, object_id: str) -> None:
+        """Add an entry to the audit log."""
+        self.api.ledger.audit.add(self.entry(action, object_id))
 
     def may(self, scope: str) -> bool:
         """True if the caller has this scope."""
@@ -70,11 +109,19 @@ class Caller:
 
 
 def find_token(ledger: Ledger, authorization: str | None, now: float) -> TokenRow:
-    """Return the token of an `Authorization` header; the error does not reveal why a token is invalid."""
+    """Return the token of an `Authorization` header."""
+    return _check_token(ledger.tokens.find(_token_text(authorization)), now)
+
+
+def _token_text(authorization: str | None) -> str:
     scheme, _, text = (authorization or "").partition(" ")
     if scheme.lower() != "bearer":
         raise UnauthorizedError("The request has no token.", remedy="Send the header `Authorization: Bearer maabo_…`.")
-    row = ledger.tokens.find(text)
+    return text
+
+
+def _check_token(row: TokenRow | None, now: float) -> TokenRow:
+    """Return a valid token; the error does not reveal why it is not valid."""
     if row is None or not row.is_valid(now):
         raise UnauthorizedError(
             "The token is not valid: it is unknown, revoked or expired.",
@@ -83,17 +130,13 @@ def find_token(ledger: Ledger, authorization: str | None, now: float) -> TokenRo
     return row
 
 
-def authorize(request: Request, scope: str) -> Caller:
-    """Return the caller of a request, who must have this scope.
+async def authorize(request: Request, scope: str) -> Caller:
+    """Return the caller of a request, who must have this scope; `request.state.caller` is set for later use.
 
     Until the first token is created, every request from this machine has all permissions.
     """
-    api = api_state(request)
-    if not api.needs_tokens():
-        _check_local(request)
-        return Caller(DEFAULT_TENANT, frozenset(SCOPES), api)
-    row = find_token(api.ledger, request.headers.get("authorization"), api.resources.clock())
-    caller = Caller(row.tenant, row.scopes, api)
+    caller = request.state.caller = await _find_caller(request)
+    caller.api.limits.check(caller.tenant)
     if not caller.may(scope):
         raise ForbiddenError(
             f"This needs the scope {scope!r}; the token has {', '.join(sorted(caller.scopes))}.",
@@ -102,18 +145,35 @@ def authorize(request: Request, scope: str) -> Caller:
     return caller
 
 
-def _requires(scope: str) -> Callable[[Request], Caller]:
-    """Return a dependency. One dependency does everything, because each one costs a change of threads."""
+async def _find_caller(request: Request) -> Caller:
+    api = api_state(request)
+    address, correlation = request.client.host if request.client else None, correlation_of(request)
+    if not await api.needs_tokens():
+        _check_local(request)
+        return Caller(DEFAULT_TENANT, frozenset(SCOPES), api, None, address, correlation)
+    found = await api.call(_find_tokens, _token_text(request.headers.get("authorization")))
+    row = _check_token(found, api.resources.clock())
+    caller = Caller(row.tenant, row.scopes, api, row.id, address, correlation)
+    if api.uses.is_new(row.id, address):
+        await run_in_threadpool(caller.record, "token.use", row.id)
+    return caller
 
-    def dependency(request: Request) -> Caller:
-        return authorize(request, scope)
 
-    return dependency
+@dataclass(frozen=True, slots=True)
+class CallerDependency:
+    """Declares that a route needs a scope. The route itself has checked it (`routing.AuthorizedRoute`)."""
+
+    scope: str
+
+    async def __call__(self, request: Request) -> Caller:
+        """Return the caller."""
+        caller: Caller = request.state.caller
+        return caller
 
 
-Reader = Annotated[Caller, Depends(_requires("read"))]
-Submitter = Annotated[Caller, Depends(_requires("submit"))]
-Admin = Annotated[Caller, Depends(_requires("admin"))]
+Reader = Annotated[Caller, Depends(CallerDependency("read"))]
+Submitter = Annotated[Caller, Depends(CallerDependency("submit"))]
+Admin = Annotated[Caller, Depends(CallerDependency("admin"))]
 
 
 def _check_local(request: Request) -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import Header, Query, Request
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
@@ -16,11 +16,12 @@ from scheduler.api.broadcaster import EventBroadcaster
 from scheduler.api.dependencies import Reader
 from scheduler.api.jobs import JobPath, find_job
 from scheduler.api.problems import documented
+from scheduler.api.routing import Router
 from scheduler.api.subscribers import CLOSED, ID_PATTERN, RESTART, STREAM_START, StreamId, Subscriber, parse_id
 
 logger = StructuredLogger("maabo.api.events")
 
-router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+router = Router(prefix="/v1/jobs", tags=["jobs"])
 
 RETRY = b"retry: 2000\n\n"  # milliseconds after which a browser that lost the connection reconnects
 STALLED_SECONDS = 60.0  # A client that accepts no data for this long is disconnected

@@ -1,125 +1,43 @@
-"""`/healthz`, `/readyz`, `/v1/about`, `/metrics` and `/v1/load`: the state and load of this process and of the cluster.
+"""`/metrics` and `/v1/load`: the load of this process and of the cluster.
 
     metrics in Redis, one record per scheduler ─┐
     lengths of streams and of queues ───────────┼─► `ClusterCollector` ─► the text that Prometheus scrapes
     worker records in Redis ────────────────────┤
     jobs in the ledger ─────────────────────────┘
 
-A component that cannot be reached is reported as `maabo_up 0`, and its metrics are left out.
+A component that cannot be reached is reported as `maabo_up 0`, and its metrics are left out; so is a Redis that refuses
+writes, with its metrics.
 """
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from secrets import token_hex
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 from pydantic import BaseModel, ValidationError
 from redis import RedisError
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from maabo_dist._version import __version__
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState, WorkerRecord
-from maabo_dist.contract.problem import MEDIA_TYPE, Problem
-from maabo_dist.errors import FormatError, MaaboError
+from maabo_dist.errors import FormatError
 from scheduler import metrics
 from scheduler.api.dependencies import Reader, api_state, authorize
-from scheduler.api.problems import RETRY_SECONDS, ProblemResponse, correlation_of, documented
+from scheduler.api.problems import documented
+from scheduler.api.routing import Router
 from scheduler.ledger.database import LedgerError
 from scheduler.metrics import MetricDefinition, MetricsSnapshot, Timing
 from scheduler.resources import BrokerError, Resources
 
 logger = StructuredLogger("maabo.api.metrics")
 
-router = APIRouter(tags=["health"])
-
-_ABSENT = "columns/" + "0" * 64
-
-
-class Health(BaseModel):
-    """The process is alive."""
-
-    status: str = "ok"
-
-
-class Readiness(BaseModel):
-    """Each component of the cluster with `ok` or its problem."""
-
-    ready: bool
-    parts: dict[str, str]
-
-
-class NotReady(Problem):
-    """A problem document with the state of each component."""
-
-    ready: bool = False
-    parts: dict[str, str]
-
-
-class About(BaseModel):
-    """Public information about a server."""
-
-    version: str
-    needs_token: bool  # True if all other requests need a token
-    flower: str | None  # address of Flower, if configured
-
-
-_NOT_READY = {
-    "description": "A component of the cluster is not available",
-    "content": {MEDIA_TYPE: {"schema": NotReady.model_json_schema()}},
-}
-
-
-@router.get("/healthz")
-async def healthz() -> Health:
-    """Check that this process is alive. Does not contact any other component."""
-    return Health()
-
-
-@router.get("/readyz", response_model=Readiness, responses={503: _NOT_READY})
-def readyz(request: Request) -> Readiness | Response:
-    """Check that a new job would be processed; if not, name the components that are not available."""
-    resources = api_state(request).resources
-    components = ("ledger", "redis", "scheduler", "store", *(["broker"] if resources.broker.is_separate else []))
-    states = {component: _check(component, resources) for component in components}
-    missing = [f"{name}: {state}" for name, state in states.items() if state != "ok"]
-    if not missing:
-        return Readiness(ready=True, parts=states)
-    problem = Problem.of("unavailable", "; ".join(missing), instance=correlation_of(request))
-    content = NotReady(**problem.model_dump(), parts=states).to_json()
-    return ProblemResponse(content, problem.status, {"Retry-After": str(RETRY_SECONDS)})
-
-
-def _check(component: str, resources: Resources) -> str:
-    """Return `ok` or a problem; the response does not reveal addresses."""
-    try:
-        match component:
-            case "ledger":
-                resources.ledger.tokens.any_exist()
-            case "redis":
-                resources.redis.ping()
-            case "scheduler":
-                if not resources.redis.exists(resources.settings.key(names.CLUSTER)):
-                    return "none is running"
-            case "store":
-                resources.store.has(_ABSENT)
-            case "broker":
-                resources.broker.waiting([names.EVALUATE_QUEUE])
-    except (MaaboError, BrokerError, RedisError, OSError):
-        return "cannot be reached"
-    return "ok"
-
-
-@router.get("/v1/about", responses=documented(public=True))
-def about(request: Request) -> About:
-    """Return the version of the server and how to use it. Needs no token."""
-    api = api_state(request)
-    return About(version=__version__, needs_token=api.needs_tokens(), flower=api.settings.flower_url)
-
+router = Router(tags=["health"])
 
 QUEUES = (names.EVALUATE_QUEUE, names.RULES_QUEUE, names.JOBS_QUEUE)
 # Only the tenants with the most jobs are shown, because anyone with access to Redis can create tenants.
@@ -129,16 +47,19 @@ _FAMILIES: dict[str, Any] = {
     "gauge": GaugeMetricFamily,
     "histogram": HistogramMetricFamily,
 }
+# All other methods are counted together: a request can name any method, and needs no token for that.
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _TEXT = {"description": "Prometheus text format", "content": {"text/plain": {"schema": {"type": "string"}}}}
 
 
 @router.get("/metrics", response_class=Response, responses={200: _TEXT, **documented()})
-def get_metrics(request: Request) -> Response:
+async def get_metrics(request: Request) -> Response:
     """Return all metrics. Needs the scope `admin`, because they cover all tenants, unless MAABO_OPEN_METRICS is set."""
     api = api_state(request)
     if not api.settings.open_metrics:
-        authorize(request, "admin")
-    return Response(generate_latest(api.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+        await authorize(request, "admin")
+    content = await run_in_threadpool(generate_latest, api.metrics.registry)
+    return Response(content, media_type=CONTENT_TYPE_LATEST)
 
 
 class ApiMetrics:
@@ -156,8 +77,8 @@ class ApiMetrics:
         )
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request."""
-        self._latency.labels(method, route, str(status)).observe(seconds)
+        """Count a request. `route` is the path of a route of this application, or `none`."""
+        self._latency.labels(method if method in METHODS else "other", route, str(status)).observe(seconds)
 
 
 class ClusterCollector(Collector):
@@ -177,6 +98,8 @@ class ClusterCollector(Collector):
         for component, collect in components.items():
             try:
                 families += collect()
+                if component == "redis":
+                    check_writable(self._resources)
                 up.add_metric([component], 1)
             except (LedgerError, BrokerError, RedisError, OSError) as error:
                 logger.warning("component cannot be reached", part=component, reason=error)
@@ -211,7 +134,7 @@ class ClusterCollector(Collector):
 
     def _redis_metrics(self) -> list[Metric]:
         redis, key = self._resources.redis, self._resources.settings.key
-        readings, workers, result_streams = _read_records(self._resources)
+        readings, workers, result_streams = read_records(self._resources)
         with redis.pipeline(transaction=False) as pipe:
             for stream in (key(names.INTAKE_STREAM), key(names.REFUSED_STREAM), *result_streams):
                 pipe.xlen(stream)
@@ -242,31 +165,41 @@ class ClusterCollector(Collector):
 
 
 class Load(BaseModel):
-    """The load of the cluster, over the jobs of all tenants."""
+    """The load of the cluster.
 
-    tasks: int  # tasks sent to workers and not answered yet
-    waiting: int  # those of them that no worker has started
+    What tells about the jobs of all tenants is null for callers without the scope `admin`.
+    """
+
+    tasks: int | None = None  # tasks sent to workers and not answered yet
+    waiting: int | None = None  # those of them that no worker has started
     # Time that workers have spent on tasks so far. Its increase per second is the number of busy processes.
-    work_seconds: float
+    work_seconds: float | None = None
     processes: int  # tasks that the workers can run at the same time
+    busy: int | None = None  # tasks that the workers are running, as of some seconds ago
+    schedulers: int  # schedulers that were active in the last minute
 
 
 @router.get("/v1/load", responses=documented())
 def load(caller: Reader) -> Load:
-    """Return the number of tasks, of waiting tasks and of worker processes, and the time spent on tasks.
+    """Return the number of worker processes and schedulers and, with the scope `admin`, the tasks and their time.
 
     Schedulers report these numbers every second.
     """
     resources = caller.api.resources
+    readings, workers, _ = read_records(resources)
+    processes = sum(worker.processes for worker in workers)
+    if not caller.may("admin"):
+        return Load(processes=processes, schedulers=len(readings))
     waiting = sum(resources.broker.waiting((names.EVALUATE_QUEUE, names.RULES_QUEUE)))
-    readings, workers, _ = _read_records(resources)
     tasks = int(_total(readings, metrics.TASKS_IN_FLIGHT))
     timings = (reading.timings.get(metrics.TASK_SECONDS.name, {}) for reading in readings.values())
     return Load(
         tasks=tasks,
         waiting=min(tasks, waiting),
         work_seconds=sum(timing.sum for each in timings for timing in each.values()),
-        processes=sum(worker.processes for worker in workers),
+        processes=processes,
+        busy=sum(worker.busy for worker in workers),
+        schedulers=len(readings),
     )
 
 
@@ -289,7 +222,7 @@ def _total(readings: Mapping[str, MetricsSnapshot], meter: MetricDefinition) -> 
     return sum(sum(reading.amounts.get(meter.name, {}).values()) for reading in readings.values())
 
 
-def _read_records(resources: Resources) -> tuple[dict[str, MetricsSnapshot], list[WorkerRecord], list[bytes]]:
+def read_records(resources: Resources) -> tuple[dict[str, MetricsSnapshot], list[WorkerRecord], list[bytes]]:
     """Return the readings by scheduler, the records of workers, and the keys of all result streams.
 
     Records that have expired in between or are not valid are left out.
@@ -322,3 +255,9 @@ def _gauge(name: str, text: str, values: float | Mapping[Any, float], *labels: s
     for label_values, value in values.items() if isinstance(values, Mapping) else [((), values)]:
         family.add_metric(label_values, value)
     return family
+
+
+def check_writable(resources: Resources) -> None:
+    """Raise an error if Redis refuses writes, for example because its memory is full."""
+    # Has no effect, since the key exists; where it does not, event streams start anew, as they have to.
+    resources.redis.set(resources.settings.key(names.EVENTS_EPOCH), token_hex(8), nx=True)

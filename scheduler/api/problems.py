@@ -7,6 +7,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from redis import RedisError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 from starlette.routing import Match
 
 from maabo_dist.cluster.logs import StructuredLogger
@@ -19,7 +21,7 @@ logger = StructuredLogger("maabo.api")
 RETRY_SECONDS = 5
 _ROUTER_KINDS = (
     *("unauthorized", "forbidden", "not-found", "method-not-allowed"),
-    *("not-acceptable", "too-large", "unsupported-media"),
+    *("not-acceptable", "timeout", "too-large", "unsupported-media"),
 )
 _BY_STATUS = {KINDS[kind][0]: kind for kind in _ROUTER_KINDS}
 _LOCATIONS = {"body", "query", "path", "header"}
@@ -87,6 +89,7 @@ def install(app: FastAPI) -> None:
     # Starlette declares handlers for any exception, but calls each one with its own type only.
     app.add_exception_handler(RequestValidationError, _handle_invalid)  # type: ignore[arg-type]
     app.add_exception_handler(HTTPException, _handle_http)  # type: ignore[arg-type]
+    app.add_exception_handler(ClientDisconnect, _handle_disconnect)
     app.add_exception_handler(Exception, _handle_error)
 
 
@@ -132,6 +135,11 @@ async def _handle_error(request: Request, error: Exception) -> ProblemResponse:
     elif problem.status >= 500:
         logger.warning("request failed", correlation=problem.instance, reason=error)
     return respond(problem)
+
+
+async def _handle_disconnect(_request: Request, _error: Exception) -> Response:
+    """The client is gone; the status is for the access log and the metrics, as nginx has it."""
+    return Response(status_code=499)
 
 
 async def _handle_outage(request: Request, error: Exception) -> ProblemResponse:

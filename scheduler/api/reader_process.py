@@ -1,6 +1,6 @@
 """The processes that read uploaded tables: `python -m scheduler.api.reader_process`.
 
-    readers.py ──folder, socket──► fork ──► request.json ──► limits ──► describe: size and columns  ──► answer.json
+    readers.py ──folder, socket──► fork ──► request.json ──► limits ──► describe: a preview  ──► answer.json
                                                                         prepare: the file `columns`
 
 The parent process only imports what reading needs, which takes longer than reading a small table, and forks. Each child
@@ -31,6 +31,7 @@ MAX_DETAIL = 2000  # characters of an error message, which may quote cells
 MAX_NAME, MAX_ALL_NAMES = 1000, 4_000_000  # characters of a column's name, and of all names together
 MAX_LEVELS, MAX_LEVEL = 50, 100  # levels of a column in a description, and characters of each
 MAX_ALL_LEVELS = 20_000  # levels in one description; later columns are described without levels
+NICENESS = 5  # so that the API responds while tables are read
 NO_MEMORY, UNEXPECTED = "no-memory", "unexpected"
 
 
@@ -39,6 +40,7 @@ def main() -> int:
     # Imported here because the API imports constants of this module and must not load these libraries for them.
     # Children inherit them: their memory limit is for what comes on top.
     import maabo_dist.data.preparation  # noqa: PLC0415 - see main()
+    import maabo_dist.data.preview  # noqa: PLC0415 - see main()
     import maabo_dist.data.readers  # noqa: F401, PLC0415 - see main()
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are reaped by the kernel
@@ -58,6 +60,7 @@ def _run_child(folder: bytes, connection: int) -> NoReturn:
     code = 1
     try:
         os.setsid()
+        os.nice(NICENESS)
         os.write(connection, str(os.getpid()).encode())
         os.chdir(folder)
         answer_request()
@@ -83,18 +86,21 @@ def answer_request() -> None:
 
 
 def describe_table(request: dict[str, Any]) -> dict[str, Any]:
-    """Return the size and the columns of a table."""
-    from maabo_dist.data.cells import describe  # noqa: PLC0415 - see main()
+    """Return the size, the columns and the first rows of a table."""
+    from maabo_dist.data.preview import preview  # noqa: PLC0415 - see main()
 
-    frame = _read_table(request, ())
+    table = preview(_read_table(request, ()))
     remaining, features = MAX_ALL_LEVELS, []
-    for column in describe(frame):
+    for column in table.columns:
+        fields = asdict(column)
+        description = fields.pop("description")
         levels = None
-        if column.levels is not None:
-            levels = [text[:MAX_LEVEL] for text in column.levels[: min(MAX_LEVELS, remaining)]]
+        if description["levels"] is not None:
+            levels = [text[:MAX_LEVEL] for text in description["levels"][: min(MAX_LEVELS, remaining)]]
             remaining -= len(levels)
-        features.append(asdict(column) | {"levels": levels})
-    return {"rows": len(frame), "columns": len(features), "features": features}
+        features.append(description | fields | {"levels": levels})
+    about = {"sample": table.sample, "target": table.target, "notes": table.notes}
+    return {"rows": table.rows, "columns": len(features), "features": features, **about}
 
 
 def prepare_table(request: dict[str, Any]) -> dict[str, Any]:
@@ -104,7 +110,8 @@ def prepare_table(request: dict[str, Any]) -> dict[str, Any]:
     settings = TableSettings.model_validate(request["table"])
     prepared = prepare(_read_table(request, settings.na_values), settings)
     prepared.columns.save(Path(COLUMNS_FILE))
-    return {"fingerprint": prepared.columns.fingerprint, "notes": list(prepared.notes)}
+    answer = {"notes": list(prepared.notes), "leaks": list(prepared.leaks)}
+    return {"fingerprint": prepared.columns.fingerprint, **answer}
 
 
 TASKS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"describe": describe_table, "prepare": prepare_table}

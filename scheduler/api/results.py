@@ -1,12 +1,14 @@
 """The results of a job: rules, trees, score history, explanations, report and comparison with another job."""
 
+import gzip
 import re
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from hashlib import sha256
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from maabo_dist.cluster.store import load_figures
@@ -18,12 +20,14 @@ from maabo_dist.report.html import content_policy, report_page
 from maabo_dist.report.tables import to_csv, to_markdown
 from maabo_dist.rules.matching import match_cells, predicted_classes
 from scheduler.api.dependencies import Caller, Cursor, Limit, Reader, cut_page, decode_cursor
-from scheduler.api.jobs import JobPath, find_document, find_job
+from scheduler.api.details import find_document
+from scheduler.api.jobs import JobPath, find_job
 from scheduler.api.problems import ConflictError, NoRulesYetError, NotAcceptableError, NotFoundError, documented
+from scheduler.api.routing import Router
 from scheduler.api.tree_reader import TreeReader
 from scheduler.ledger.jobs import JobRow
 
-router = APIRouter(prefix="/v1/jobs", tags=["results"])
+router = Router(prefix="/v1/jobs", tags=["results"])
 
 
 class RulesFormat(StrEnum):
@@ -105,8 +109,9 @@ def get_rules(
     row = find_job(caller, job)
     chosen = format_ or choose_format(request.headers.get("accept"))
     document = _get_document(caller, row)
-    headers = _headers(document, f"{chosen.value} {table_name}") | {"Vary": "Accept, Authorization"}
-    return _respond(lambda: _format_rules(document, chosen, table_name), MEDIA_TYPES[chosen], headers, if_none_match)
+    headers = _headers(document, f"{chosen.value} {table_name}") | {"Vary": "Accept, Authorization, Accept-Encoding"}
+    content = partial(_format_rules, document, chosen, table_name)
+    return _respond(request, content, MEDIA_TYPES[chosen], headers, if_none_match)
 
 
 @router.get("/{job}/trees", responses=_LIST_PROBLEMS)
@@ -175,19 +180,20 @@ def explain_rows(job: JobPath, caller: Reader, body: RowsToExplain) -> Explanati
     response_class=Response,
     responses=_document_response("The report", {"text/html": {"schema": {"type": "string"}}}),
 )
-def get_report(job: JobPath, caller: Reader, if_none_match: IfNoneMatch = None) -> Response:
+def get_report(request: Request, job: JobPath, caller: Reader, if_none_match: IfNoneMatch = None) -> Response:
     """Return the report of a job: one HTML file that loads nothing else."""
     document = _get_document(caller, find_job(caller, job))
     headers = _headers(document, "html") | {
         "Content-Security-Policy": f"{content_policy()}; frame-ancestors 'none'",
         "Referrer-Policy": "no-referrer",
+        "Vary": "Authorization, Accept-Encoding",
     }
 
     def page() -> str:
         figures = None if document.running else load_figures(caller.api.resources.store, job)
         return report_page(document, figures)
 
-    return _respond(page, "text/html", headers, if_none_match)
+    return _respond(request, page, "text/html", headers, if_none_match)
 
 
 @router.get("/{job}/figures", responses=_RULES_PROBLEMS)
@@ -241,12 +247,21 @@ def _headers(document: ResultDocument, variant: str) -> dict[str, str]:
     return headers | {"Cache-Control": "private, no-cache", "ETag": f'"{tag}"'}
 
 
-def _respond(content: Callable[[], str], media_type: str, headers: dict[str, str], tags: IfNoneMatch) -> Response:
-    """Return 304 if the client has the current version; weak tags match too."""
+def _respond(
+    request: Request, content: Callable[[], str], media_type: str, headers: dict[str, str], tags: IfNoneMatch
+) -> Response:
+    """Return a text, compressed if the client accepts it, or 304 if it has the current version; weak tags match too."""
+    compressed = "gzip" in request.headers.get("accept-encoding", "")
+    if compressed and "ETag" in headers:  # another representation has another tag
+        headers = headers | {"ETag": f'{headers["ETag"][:-1]}-gzip"'}
     cached = [tag.strip().removeprefix("W/") for tag in (tags or "").split(",")]
     if "ETag" in headers and (headers["ETag"] in cached or "*" in cached):
         return Response(status_code=304, headers=headers)
-    return Response(content(), media_type=media_type, headers=headers)
+    text = content()
+    if not compressed:
+        return Response(text, media_type=media_type, headers=headers)
+    packed = gzip.compress(text.encode(), compresslevel=6, mtime=0)
+    return Response(packed, media_type=media_type, headers=headers | {"Content-Encoding": "gzip"})
 
 
 def _format_rules(document: ResultDocument, format_: RulesFormat, table_name: str) -> str:

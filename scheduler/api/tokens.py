@@ -3,16 +3,17 @@
 from dataclasses import asdict
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from maabo_dist.contract.api import CreatedToken, Quota, Token
 from maabo_dist.contract.job import Name
 from scheduler.api.dependencies import Admin, ApiState, Reader
 from scheduler.api.problems import NotFoundError, documented
+from scheduler.api.routing import Router
 from scheduler.ledger.tenants import SCOPES, QuotaRow, make_token
 
-router = APIRouter(prefix="/v1", tags=["access"])
+router = Router(prefix="/v1", tags=["access"])
 
 MAX_SECONDS = 10 * 366 * 86400.0
 TokenPath = Annotated[str, Path(pattern=r"^[0-9a-f]{12}$", examples=["0123456789ab"])]
@@ -44,7 +45,7 @@ class QuotaLimits(BaseModel):
 
     queued: Bound | None = None  # jobs that wait, including paused ones
     running: Bound | None = None  # jobs that run at the same time; further ones wait
-    bytes: Bound | None = None  # total size of the tenant's tables
+    bytes: Bound | None = None  # total size of the tenant's tables and of the columns prepared from them
     trees: Bound | None = None  # trees of a single job
 
 
@@ -53,7 +54,7 @@ def create_token(body: TokenRequest, admin: Admin) -> CreatedToken:
     """Create a token. Once the first one exists, every request needs a token."""
     now, scopes = admin.api.resources.clock(), frozenset(body.scopes)
     created = make_token(body.tenant, scopes, now, name=body.name, seconds=body.expires_seconds)
-    admin.api.ledger.tokens.add(created.row)
+    admin.api.ledger.tokens.add(created.row, admin.entry("token.create", created.row.id))
     return CreatedToken(**created.row.public_fields, token=created.text)
 
 
@@ -66,7 +67,8 @@ def list_tokens(admin: Admin, tenant: Annotated[str | None, Query(max_length=200
 @router.delete("/tokens/{token}", status_code=204, responses=_PROBLEMS | documented("not-found"))
 def revoke_token(token: TokenPath, admin: Admin) -> None:
     """Revoke a token, effective immediately."""
-    if not admin.api.ledger.tokens.revoke(token, admin.api.resources.clock()):
+    entry = admin.entry("token.revoke", token)
+    if not admin.api.ledger.tokens.revoke(token, admin.api.resources.clock(), entry=entry):
         raise NotFoundError(
             f"There is no valid token {token}.", field="token", remedy="GET /v1/tokens lists all tokens."
         )
@@ -80,9 +82,13 @@ def get_quota(caller: Reader) -> Quota:
 
 @router.put("/quotas/{tenant}", responses=_PROBLEMS)
 def set_quota(tenant: TenantPath, limits: QuotaLimits, admin: Admin) -> Quota:
-    """Replace all four limits of a tenant; omit one to remove it. Existing jobs and tables are not affected."""
+    """Replace all four limits of a tenant; omit one to remove it. Existing jobs and tables are not affected.
+
+    The limits of the tenant `*` apply to all tenants without limits of their own.
+    """
     row = QuotaRow(tenant, **limits.model_dump())
     admin.api.ledger.quotas.set(row)
+    admin.record("quota.set", tenant)
     return _quota(admin.api, row)
 
 

@@ -29,12 +29,34 @@ from maabo_dist.errors import InputError, SettingsError
 from scheduler.api.problems import NotFoundError, UnavailableError
 from scheduler.ledger.tenants import QuotaError
 
-CSV, PARQUET = "csv", "parquet"
+CSV, TSV, EXCEL, PARQUET = "csv", "tsv", "xlsx", "parquet"
 FORM, JSON = "multipart/form-data", "application/json"
 PARQUET_TYPE = "application/vnd.apache.parquet"
 FILE_FIELD = "file"
 MAX_NAME = 200  # characters of a table's name
-_TYPES = {"text/csv": CSV, PARQUET_TYPE: PARQUET, "application/x-parquet": PARQUET}
+EXCEL_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+_TYPES = {
+    "text/csv": CSV,
+    "text/tab-separated-values": TSV,
+    EXCEL_TYPE: EXCEL,
+    PARQUET_TYPE: PARQUET,
+    "application/x-parquet": PARQUET,
+}
+_EXTENSIONS = {"csv": CSV, "tsv": TSV, "tab": TSV, "xlsx": EXCEL, "xlsm": EXCEL, "parquet": PARQUET}
+# Files that people drop and that cannot be read, with what they are called.
+_FOREIGN = {
+    "xls": "an Excel file of the old format",
+    "xlsb": "a binary Excel file",
+    "ods": "an OpenDocument spreadsheet",
+    "numbers": "a Numbers spreadsheet",
+    "sav": "an SPSS file",
+    "dta": "a Stata file",
+    "rds": "an R file",
+    "zip": "an archive",
+    "gz": "a compressed file",
+    "pdf": "a PDF document",
+    "docx": "a Word document",
+}
 _UTF8 = {"utf-8", "utf8", "us-ascii", "ascii"}
 CHUNK_BYTES = 1 << 20
 DOCUMENT_BYTES = 1 << 16  # maximum size of a JSON body, and of what a form contains in addition to its file
@@ -58,7 +80,8 @@ class TooLargeError(InputError):
 def _check_path(path: str) -> str:
     if {".", ".."} & set(path.split("/")) or path.endswith("\n") or extension_format(path) is None:
         raise ValueError(
-            "is not the path of a .csv or .parquet file in the server's table directory, such as sales/2024.csv"
+            "is not the path of a .csv, .tsv, .xlsx or .parquet file in the server's table directory, such as "
+            "sales/2024.csv"
         )
     return path
 
@@ -283,11 +306,18 @@ def table_format(content_type: str, name: str) -> str:
     """Return the format by the media type or, since browsers have many types for CSV, by the file extension."""
     media = media_type(content_type)
     table = _TYPES.get(media) or extension_format(name)
+    if table is None and (kind := _FOREIGN.get(name.lower().rpartition(".")[2])) is not None:
+        raise UnsupportedError(
+            f"{display_name(name, '')} is {kind}, which cannot be read.",
+            field="Content-Type",
+            remedy="Save the table as CSV or as an Excel workbook (.xlsx), and upload that file.",
+        )
     if table is None:
         raise UnsupportedError(
             f"{media[:100] or 'A body without Content-Type'!r} is not a supported format.",
             field="Content-Type",
-            remedy=f"Send text/csv or {PARQUET_TYPE}, a form with the field {FILE_FIELD!r}, or JSON with a path.",
+            remedy=f"Send CSV (text/csv), TSV, Excel (.xlsx) or Parquet ({PARQUET_TYPE}), a form with the field "
+            f"{FILE_FIELD!r}, or JSON with a path.",
         )
     message = Message()
     message["Content-Type"] = content_type.replace("\n", " ").replace("\r", " ")
@@ -302,9 +332,8 @@ def table_format(content_type: str, name: str) -> str:
 
 
 def extension_format(name: str) -> str | None:
-    """Return the format by the file extension; None if it is neither CSV nor Parquet."""
-    extension = name.lower().rpartition(".")[2]
-    return extension if extension in {CSV, PARQUET} else None
+    """Return the format by the file extension; None if it is not a supported one."""
+    return _EXTENSIONS.get(name.lower().rpartition(".")[2])
 
 
 def display_name(name: str, table: str) -> str:

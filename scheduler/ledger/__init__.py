@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from sqlalchemy import ColumnElement, Connection, select
 
 from maabo_dist.cluster.store import figures_name
+from scheduler.ledger.audit import Audit
 from scheduler.ledger.database import Database
 from scheduler.ledger.jobs import Callbacks, Jobs
 from scheduler.ledger.leases import Leases
 from scheduler.ledger.outages import Outages
-from scheduler.ledger.schema import datasets, jobs
+from scheduler.ledger.schema import datasets, jobs, prepared_columns
 from scheduler.ledger.search import Screens, SearchState, Shuffles
 from scheduler.ledger.submissions import Submissions
 from scheduler.ledger.tenants import Datasets, Quotas, Tokens
@@ -32,6 +33,7 @@ class Ledger:
         self.datasets = Datasets(database)
         self.tokens = Tokens(database)
         self.quotas = Quotas(database)
+        self.audit = Audit(database)
 
     @property
     def now(self) -> ColumnElement[float]:
@@ -50,12 +52,19 @@ class Ledger:
 
 def find_artifacts(connection: Connection, ids: Sequence[str] | None = None) -> set[str]:
     """The names of the objects in the store that jobs and their tables refer to; by default, those of the ledger."""
-    of_jobs, of_tables = select(jobs.c.id, jobs.c.spec, jobs.c.segments), select(datasets.c.digest)
+    of_jobs = select(jobs.c.id, jobs.c.spec, jobs.c.segments, jobs.c.finished, jobs.c.dataset)
+    of_tables = select(datasets.c.id, datasets.c.digest)
     if ids is not None:
         of_jobs = of_jobs.where(jobs.c.id.in_(ids))
         of_tables = of_tables.join(jobs, jobs.c.dataset == datasets.c.id).where(jobs.c.id.in_(ids))
     rows = connection.execute(of_jobs).all()
-    uploads = {f"tables/{digest}" for digest in connection.execute(of_tables).scalars()}
-    tables = {f"columns/{json.loads(row.spec)['dataset']['fingerprint']}" for row in rows}
+    tables = {row.id: row.digest for row in connection.execute(of_tables)}
+    uploads = {f"tables/{digest}" for digest in tables.values()}
+    # When an uploaded table has been deleted, its columns are needed until the jobs on it end.
+    need_columns = [row for row in rows if row.finished is None or row.dataset is None or row.dataset in tables]
+    columns = {f"columns/{json.loads(row.spec)['dataset']['fingerprint']}" for row in need_columns}
+    if ids is None:
+        prepared = connection.execute(select(prepared_columns.c.fingerprint)).scalars()
+        columns |= {f"columns/{fingerprint}" for fingerprint in prepared}
     trees = {f"trees/{digest}" for row in rows for digest, _ in json.loads(row.segments)}
-    return uploads | tables | trees | {figures_name(row.id) for row in rows}
+    return uploads | columns | trees | {figures_name(row.id) for row in rows}

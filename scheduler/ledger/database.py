@@ -30,11 +30,11 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from maabo_dist.errors import MaaboError, SettingsError
 from scheduler.ledger import schema
+from scheduler.ledger.pool import POOL_TIMEOUT, check_idle_connections, connection_share, wait_for_connections
 
 _WRITES = "maabo_writes"
-# Connections are opened as threads need them. Reopening a SQLite file costs as much as ten queries; on PostgreSQL, idle
-# connections burden the server.
-POOLED_FILES, POOLED_CONNECTIONS, MAX_CONNECTIONS = 40, 5, 100
+# Connections are opened as threads need them. Reopening a SQLite file costs as much as ten queries.
+POOLED_FILES, MAX_FILES = 40, 100
 # Seconds to wait for another writer.
 SQLITE_TIMEOUT = 10.0
 # Seconds after which a server whose host does not respond is given up, and after which the server ends transactions of
@@ -157,10 +157,16 @@ def upsert(table: Table, *changing: str) -> dict[str, Any]:
 
 def _engine(url: str) -> Engine:
     embedded, uses_pg8000 = url.startswith("sqlite"), url.startswith("postgresql+pg8000:")
-    pooled = POOLED_FILES if embedded else POOLED_CONNECTIONS
-    pool = {"pool_pre_ping": not embedded, "pool_size": pooled, "max_overflow": MAX_CONNECTIONS - pooled}
+    arguments = {"timeout": NETWORK_TIMEOUT} if uses_pg8000 else {}
     try:
-        engine = create_engine(url, connect_args={"timeout": NETWORK_TIMEOUT} if uses_pg8000 else {}, **pool)
+        pooled = connection_share(url, arguments) if url.startswith("postgresql") else POOLED_FILES
+        overflow = MAX_FILES - pooled if embedded else 0
+        engine = create_engine(
+            url, connect_args=arguments, pool_size=pooled, max_overflow=overflow, pool_timeout=POOL_TIMEOUT
+        )
+    except (DBAPIError, OSError) as error:
+        message = _message(error) if isinstance(error, DBAPIError) else error
+        raise LedgerError(f"The ledger failed: {message}. The ledger is {_without_password(url)}.") from error
     except (SQLAlchemyError, ImportError, ValueError) as error:
         raise SettingsError(f"The ledger {_without_password(url)!r} cannot be used: {error}.") from error
     if engine.dialect.name not in {"sqlite", "postgresql"}:
@@ -172,6 +178,8 @@ def _engine(url: str) -> Engine:
         if uses_pg8000:
             event.listen(engine, "connect", _set_keepalive)
         event.listen(engine, "connect", _prepare_postgresql)
+        wait_for_connections(engine)
+        check_idle_connections(engine)
     return engine
 
 

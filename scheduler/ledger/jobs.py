@@ -1,9 +1,10 @@
 """`Jobs`: the jobs of the ledger, as their owners submit, see and control them; `Callbacks`: calls at their end."""
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, tuple_, update
@@ -12,7 +13,18 @@ from maabo_dist.cluster.settings import MAX_LEASE_SECONDS
 from maabo_dist.contract.job import JobRecord, JobSpec, JobState, Priority, paused_obstacle
 from maabo_dist.errors import FormatError
 from scheduler.ledger.database import DuplicateError, LedgerTopic, Moment, of_tenant
-from scheduler.ledger.schema import batches, blocks, jobs, keys, results, screens, shuffle_plans, shuffles, tasks
+from scheduler.ledger.schema import (
+    batches,
+    blocks,
+    jobs,
+    keys,
+    prepared_columns,
+    results,
+    screens,
+    shuffle_plans,
+    shuffles,
+    tasks,
+)
 
 OPEN = (JobState.QUEUED, JobState.RUNNING, JobState.MINING)
 UNENDED = jobs.c.finished.is_(None)
@@ -58,6 +70,9 @@ class JobRow:
     # When the callback was called; 0 if the job has none, −1 if it was given up, None before.
     called_back: float | None
     callback_attempts: int
+    # The owner's name for the job, and a note.
+    title: str | None = None
+    note: str | None = None
 
     @property
     def record(self) -> JobRecord:
@@ -122,6 +137,12 @@ class Jobs(LedgerTopic):
             applied = applied.values(fence=jobs.c.fence + 1, **effects[command])
             if connection.execute(applied).rowcount and command == "cancel":
                 delete_search(connection, [job])
+
+    def set_labels(self, job: str, labels: Mapping[str, str | None]) -> None:
+        """Set the `title` and the `note` of a job, or one of them; None removes it."""
+        if labels:
+            with self._database.write() as connection:
+                connection.execute(update(jobs).where(jobs.c.id == job).values(**labels))
 
     def get(self, job: str, *, tenant: str | None = None) -> JobRow | None:
         """Return one job, or None."""
@@ -265,11 +286,17 @@ def read_job(row: Any) -> JobRow:
     values = dict(row)
     try:
         values["state"] = JobState(row["state"])
-        values["spec"] = JobSpec.model_validate_json(row["spec"])
+        values["spec"] = _parse_spec(row["spec"])
     except ValueError as error:
         raise FormatError(f"Job {row['id']} was written by another version: {error}") from error
     values["segments"] = tuple(Segment(digest, until) for digest, until in json.loads(row["segments"]))
     return JobRow(**values)
+
+
+@lru_cache(maxsize=2000)
+def _parse_spec(text: str) -> JobSpec:
+    """The specification of a job never changes, and parsing it takes longer than everything else about a row."""
+    return JobSpec.model_validate_json(text)
 
 
 def delete_search(connection: Connection, ids: list[str]) -> None:
@@ -281,7 +308,12 @@ def delete_search(connection: Connection, ids: list[str]) -> None:
 def _delete_jobs(connection: Connection, ids: list[str]) -> None:
     delete_search(connection, ids)
     connection.execute(delete(keys).where(keys.c.job.in_(ids)))
+    of_jobs = select(jobs.c.dataset).where(jobs.c.id.in_(ids), jobs.c.dataset.is_not(None)).distinct()
+    tables = list(connection.execute(of_jobs).scalars())
     connection.execute(delete(jobs).where(jobs.c.id.in_(ids)))
+    # Columns that no job uses any more do not count; the garbage collection of the store removes them.
+    used = select(jobs.c.id).where(jobs.c.dataset == prepared_columns.c.dataset).exists()
+    connection.execute(delete(prepared_columns).where(prepared_columns.c.dataset.in_(tables), ~used))
 
 
 # Stored instead of the time of a callback that was given up.

@@ -23,6 +23,7 @@ from maabo_dist.errors import MaaboError
 from scheduler.ledger.database import Database, LedgerTopic, Moment
 from scheduler.ledger.jobs import OPEN, RANKS, UNENDED, is_expired
 from scheduler.ledger.schema import jobs, quotas
+from scheduler.ledger.tenants import EVERYONE
 
 NO_LIMIT = 2**31
 _ORDER = ("rank", "created", "id")
@@ -134,11 +135,11 @@ def _choose_jobs(
     """
     held_jobs = select(jobs.c.tenant).where(UNENDED, jobs.c.lease_until.between(now, now + MAX_LEASE_SECONDS))
     held_by_tenant = Counter(connection.execute(held_jobs).scalars())
-    limited = connection.execute(select(quotas.c.tenant, quotas.c.running).where(quotas.c.running.is_not(None)))
-    limits: dict[str, int] = {row.tenant: row.running for row in limited}
+    limited = connection.execute(select(quotas.c.tenant, quotas.c.running))
+    limits: dict[str, int] = {row.tenant: NO_LIMIT if row.running is None else row.running for row in limited}
 
     def room(tenant: str) -> int:
-        return min(limits.get(tenant, NO_LIMIT), max_held) - held_by_tenant[tenant]
+        return min(limits.get(tenant, limits.get(EVERYONE, NO_LIMIT)), max_held) - held_by_tenant[tenant]
 
     firsts = [row for row in _first_free_jobs(connection, free) if room(row.tenant) > 0]
     firsts.sort(key=lambda row: (held_by_tenant[row.tenant], *_sort_key(row)))

@@ -2,12 +2,26 @@
 
 from collections.abc import Callable
 
-from sqlalchemy import BigInteger, Column, Double, Index, Integer, LargeBinary, MetaData, String, Table, Text, text
+from sqlalchemy import (
+    DDL,
+    BigInteger,
+    Column,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    event,
+    text,
+)
 from sqlalchemy.engine import Connection, Dialect
 from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeDecorator
 
-VERSION = 2
+VERSION = 5
 
 
 class _UserString(TypeDecorator[str]):
@@ -81,6 +95,8 @@ jobs = _table(
     Column("owner", String(80)),
     Column("fence", BigInteger, nullable=False),
     Column("lease_until", Double, nullable=False),
+    Column("title", _UserString(200)),  # the owner's name for the job
+    Column("note", _UserText),  # what the owner wants to remember about it
     _partial_index("maabo_jobs_waiting", "tenant", "rank", "created", "id", where="finished IS NULL"),
     _partial_index("maabo_jobs_held", "lease_until", "tenant", where="finished IS NULL"),
     _partial_index("maabo_jobs_finished", "finished", where="finished IS NOT NULL"),
@@ -159,6 +175,15 @@ datasets = _table(
     Index("maabo_datasets_of_tenant", "tenant", "id"),
 )
 
+prepared_columns = _table(
+    "maabo_prepared_columns",
+    Column("dataset", String(64), primary_key=True),
+    Column("fingerprint", String(64), primary_key=True),  # columns/<fingerprint> in the store
+    Column("tenant", _UserString(200), nullable=False, index=True),
+    Column("size", BigInteger, nullable=False),  # bytes
+    Index("maabo_prepared_columns_file", "fingerprint"),
+)
+
 tokens = _table(
     "maabo_tokens",
     Column("id", String(64), primary_key=True),
@@ -180,6 +205,38 @@ quotas = _table(
     Column("trees", BigInteger),
 )
 
+audit = _table(
+    "maabo_audit",
+    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    Column("time", Double, nullable=False),
+    Column("tenant", _UserString(200)),  # who acted; null for commands on the ledger itself
+    Column("token", String(64)),  # ID of the token
+    Column("address", _UserString(200)),
+    Column("action", String(40), nullable=False),
+    Column("object", _UserString(200), nullable=False),
+    Column("correlation", _UserString(200)),
+    Index("maabo_audit_of_tenant", "tenant", "number"),
+    Index("maabo_audit_of_object", "object", "number"),
+)
+
+
+def _append_only(table: Table) -> None:
+    """Have the database refuse to change or delete rows of a table."""
+    message = f"{table.name} is append-only"
+    for action in ("UPDATE", "DELETE"):
+        trigger = f"CREATE TRIGGER {table.name}_no_{action.lower()} BEFORE {action} ON {table.name}"
+        on_sqlite = DDL(f"{trigger} BEGIN SELECT RAISE(ABORT, '{message}'); END")  # type: ignore[no-untyped-call]
+        event.listen(table, "after_create", on_sqlite.execute_if(dialect="sqlite"))
+    body = f"BEGIN RAISE EXCEPTION '{message}'; END"
+    function = f"CREATE FUNCTION {table.name}_refuse() RETURNS trigger LANGUAGE plpgsql AS $${body}$$"
+    trigger = f"CREATE TRIGGER {table.name}_append_only BEFORE UPDATE OR DELETE ON {table.name}"
+    for statement in (function, f"{trigger} FOR EACH ROW EXECUTE FUNCTION {table.name}_refuse()"):
+        on_postgresql = DDL(statement)  # type: ignore[no-untyped-call]  # of SQLAlchemy
+        event.listen(table, "after_create", on_postgresql.execute_if(dialect="postgresql"))
+
+
+_append_only(audit)
+
 keys = _table(
     "maabo_idempotency_keys",
     Column("tenant", _UserString(200), primary_key=True),
@@ -189,7 +246,15 @@ keys = _table(
 )
 
 
+def _add_labels(connection: Connection) -> None:
+    for column in ("title VARCHAR(200)", "note TEXT"):
+        connection.execute(text(f"ALTER TABLE maabo_jobs ADD COLUMN {column}"))
+
+
 # The step from each version to the next; runs in the transaction that records the new version.
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {
     1: lambda connection: metadata.create_all(connection, tables=[shuffle_plans, shuffles]),
+    2: lambda connection: metadata.create_all(connection, tables=[prepared_columns]),
+    3: lambda connection: metadata.create_all(connection, tables=[audit]),
+    4: _add_labels,
 }

@@ -1,16 +1,19 @@
 """`Submissions`: jobs submitted over HTTP, with idempotency keys, reuse of equal jobs and quotas."""
 
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, and_, func, insert, select
 
 from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.errors import InputError
+from scheduler.ledger.audit import AuditEntry, append_entries
 from scheduler.ledger.database import DuplicateError, LedgerTopic, lock
 from scheduler.ledger.jobs import OPEN, UNENDED, new_row
 from scheduler.ledger.schema import jobs, keys
-from scheduler.ledger.tenants import QuotaError, read_quota
+from scheduler.ledger.tenants import QuotaError, read_quotas
 
 ATTEMPTS = 5
 _WAITING = (JobState.QUEUED, JobState.PAUSED)
@@ -38,79 +41,158 @@ class Submission:
     created: bool
 
 
+@dataclass(frozen=True, slots=True)
+class SubmissionRequest:
+    """A job to queue.
+
+    `key` is an idempotency key and `body` the SHA-256 of the request: the same key and body return the same job, the
+    same key with another body is refused. A job of equal work that has not failed and was not cancelled is reused
+    unless `fresh`. `trees` is the number of trees that the job would grow, for the quota. `entry` is added to the audit
+    log if the job is new.
+    """
+
+    spec: JobSpec
+    now: float
+    key: str | None = None
+    body: str = ""
+    fresh: bool = False
+    trees: int | None = None
+    entry: AuditEntry | None = None
+
+
 class Submissions(LedgerTopic):
     """Queues jobs for tenants."""
 
-    def submit(
-        self,
-        spec: JobSpec,
-        now: float,
-        *,
-        key: str | None = None,
-        body: str = "",
-        fresh: bool = False,
-        trees: int | None = None,
-    ) -> Submission:
-        """Queue a job, or find the one that was submitted before.
+    def submit(self, spec: JobSpec, now: float, **options: Any) -> Submission:
+        """Queue a job, or find the one that was submitted before; for the options see `SubmissionRequest`."""
+        (outcome,) = self.submit_many([SubmissionRequest(spec, now, **options)])
+        if isinstance(outcome, InputError):
+            raise outcome
+        return outcome
 
-        `key` is an idempotency key and `body` the SHA-256 of the request: the same key and body return the same job,
-        the same key with another body is refused. A job of equal work that has not failed and was not cancelled is
-        reused unless `fresh`. `trees` is the number of trees that the job would grow, for the quota.
-        """
+    def submit_many(self, requests: Sequence[SubmissionRequest]) -> list[Submission | InputError]:
+        """Do the same for several requests in one transaction; one that is refused has no effect on the others."""
         for _ in range(ATTEMPTS - 1):
             with suppress(DuplicateError):  # the same request at the same moment, through another process
-                return self._submit(spec, now, key, body, fresh=fresh, trees=trees)
-        return self._submit(spec, now, key, body, fresh=fresh, trees=trees)
+                return self._submit_many(requests)
+        return self._submit_many(requests)
 
-    def _submit(
-        self, spec: JobSpec, now: float, key: str | None, body: str, *, fresh: bool, trees: int | None
-    ) -> Submission:
+    def _submit_many(self, requests: Sequence[SubmissionRequest]) -> list[Submission | InputError]:
         with self._database.write() as connection:
-            lock(connection, f"tenant {spec.tenant}")
-            if key is not None and (job := _find_by_key(connection, spec.tenant, key, body)) is not None:
-                return Submission(job, created=False)
-            job = _find_equal(connection, spec, fresh=fresh)
-            if job is None:
-                _check_quota(connection, spec.tenant, trees)
-                connection.execute(insert(jobs).values(new_row(spec, now)))
-            if key is not None:
-                connection.execute(insert(keys).values(tenant=spec.tenant, key=key, body=body, job=job or spec.id))
-        return Submission(job or spec.id, created=job is None)
+            for tenant in sorted({request.spec.tenant for request in requests}):
+                lock(connection, f"tenant {tenant}")
+            batch = _Batch(connection, requests)
+            outcomes = [batch.submit(request) for request in requests]
+            batch.write(connection)
+        return outcomes
 
     def find_by_key(self, tenant: str, key: str, body: str) -> str | None:
         """The job that was submitted with this idempotency key, if any."""
         with self._database.read() as connection:
-            return _find_by_key(connection, tenant, key, body)
+            row = _find_keys(connection, [tenant], [key]).get((tenant, key))
+        return None if row is None else _check_body(key, row, body)
 
 
-def _find_by_key(connection: Connection, tenant: str, key: str, body: str) -> str | None:
-    query = select(keys.c.body, keys.c.job).where(keys.c.tenant == tenant, keys.c.key == key)
-    row = connection.execute(query).first()
-    if row is not None and row.body != body:
-        raise KeyReusedError(key, row.job)
-    return None if row is None else str(row.job)
+class _Batch:
+    """Decides about requests in order, with what the ledger had before them, and writes the new rows together."""
+
+    def __init__(self, connection: Connection, requests: Sequence[SubmissionRequest]) -> None:
+        self._connection = connection
+        specs = [request.spec for request in requests]
+        tenants = {spec.tenant for spec in specs}
+        self._quotas = read_quotas(connection, tenants)
+        self._waiting: dict[str, int] = {}  # jobs that count as waiting, by tenant
+        self._keys = _find_keys(connection, tenants, [each.key for each in requests if each.key is not None])
+        ids = select(jobs.c.tenant, jobs.c.id).where(jobs.c.id.in_([spec.id for spec in specs]))
+        self._ids = {(row.tenant, row.id) for row in connection.execute(ids)}
+        works = [request.spec.work for request in requests if not request.fresh]
+        self._works = _find_works(connection, tenants, works)
+        self._new_jobs: list[dict[str, Any]] = []
+        self._new_keys: list[dict[str, Any]] = []
+        self._entries: list[AuditEntry | None] = []
+
+    def submit(self, request: SubmissionRequest) -> Submission | InputError:
+        """Return what becomes of a request."""
+        spec, tenant = request.spec, request.spec.tenant
+        try:
+            if request.key is not None and (row := self._keys.get((tenant, request.key))) is not None:
+                return Submission(_check_body(request.key, row, request.body), created=False)
+            job = self._find_equal(request)
+            if job is None:
+                self._check_quota(tenant, request.trees)
+                self._add(request)
+        except InputError as error:
+            return error
+        if request.key is not None:
+            self._keys[tenant, request.key] = request.body, job or spec.id
+            self._new_keys.append({"tenant": tenant, "key": request.key, "body": request.body, "job": job or spec.id})
+        return Submission(job or spec.id, created=job is None)
+
+    def write(self, connection: Connection) -> None:
+        """Write the new jobs and keys, and their entries of the audit log."""
+        for table, rows in ((jobs, self._new_jobs), (keys, self._new_keys)):
+            if rows:
+                connection.execute(insert(table), rows)
+        append_entries(connection, *self._entries)
+
+    def _find_equal(self, request: SubmissionRequest) -> str | None:
+        """The job of the same id or, unless `fresh`, a usable one of the same work."""
+        spec = request.spec
+        if (spec.tenant, spec.id) in self._ids:
+            return spec.id
+        return None if request.fresh else self._works.get((spec.tenant, spec.work))
+
+    def _add(self, request: SubmissionRequest) -> None:
+        spec, row = request.spec, new_row(request.spec, request.now)
+        self._new_jobs.append(row)
+        self._entries.append(request.entry)
+        self._ids.add((spec.tenant, spec.id))
+        self._works[spec.tenant, row["work"]] = spec.id
+        if spec.tenant in self._waiting:
+            self._waiting[spec.tenant] += 1
+
+    def _check_quota(self, tenant: str, trees: int | None) -> None:
+        """Jobs that may run do not count as waiting, even if they have not started yet."""
+        quota = self._quotas[tenant]
+        if quota.trees is not None and trees is not None and trees > quota.trees:
+            raise QuotaError("trees", quota.trees, trees)
+        if quota.queued is None:
+            return
+        if tenant not in self._waiting:
+            states = _WAITING if quota.running is None else {*_WAITING, *OPEN}
+            query = select(func.count()).where(jobs.c.tenant == tenant, UNENDED, jobs.c.state.in_(states))
+            self._waiting[tenant] = self._connection.execute(query).scalar_one()
+        limit, number = quota.queued + (quota.running or 0), self._waiting[tenant] + 1
+        if number > limit:
+            raise QuotaError("queued", limit, number)
 
 
-def _find_equal(connection: Connection, spec: JobSpec, *, fresh: bool) -> str | None:
-    """The job of the same id or, unless `fresh`, a usable one of the same work."""
-    of_tenant = select(jobs.c.id).where(jobs.c.tenant == spec.tenant)
-    job = connection.execute(of_tenant.where(jobs.c.id == spec.id)).scalar()
-    if job is None and not fresh:
-        usable = jobs.c.state.not_in([JobState.FAILED, JobState.CANCELLED]) & (jobs.c.command != "cancel")
-        newest = of_tenant.where(jobs.c.work == spec.work, usable).order_by(jobs.c.created.desc(), jobs.c.id.desc())
-        job = connection.execute(newest.limit(1)).scalar()
-    return None if job is None else str(job)
+def _find_keys(
+    connection: Connection, tenants: Collection[str], names: Collection[str]
+) -> dict[tuple[str, str], tuple[str, str]]:
+    """The body and the job of each idempotency key, by tenant and key."""
+    if not names:
+        return {}
+    rows = connection.execute(select(keys).where(keys.c.tenant.in_(tenants), keys.c.key.in_(names)))
+    return {(row.tenant, row.key): (row.body, row.job) for row in rows}
 
 
-def _check_quota(connection: Connection, tenant: str, trees: int | None) -> None:
-    """Jobs that may run do not count as waiting, even if they have not started yet."""
-    quota = read_quota(connection, tenant)
-    if quota.trees is not None and trees is not None and trees > quota.trees:
-        raise QuotaError("trees", quota.trees, trees)
-    if quota.queued is None:
-        return
-    states = _WAITING if quota.running is None else {*_WAITING, *OPEN}
-    query = select(func.count()).where(jobs.c.tenant == tenant, UNENDED, jobs.c.state.in_(states))
-    limit, number = quota.queued + (quota.running or 0), connection.execute(query).scalar_one() + 1
-    if number > limit:
-        raise QuotaError("queued", limit, number)
+def _check_body(key: str, row: tuple[str, str], body: str) -> str:
+    """Return the job of a key, if it was submitted with this body."""
+    first_body, job = row
+    if first_body != body:
+        raise KeyReusedError(key, job)
+    return job
+
+
+def _find_works(connection: Connection, tenants: Collection[str], works: Collection[str]) -> dict[tuple[str, str], str]:
+    """The newest usable job of each tenant and work."""
+    if not works:
+        return {}
+    usable = jobs.c.state.not_in([JobState.FAILED, JobState.CANCELLED]) & (jobs.c.command != "cancel")
+    chosen = (jobs.c.tenant.in_(tenants), jobs.c.work.in_(works), usable)
+    pair = (jobs.c.tenant, jobs.c.work)
+    newest = select(*pair, func.max(jobs.c.created).label("created")).where(*chosen).group_by(*pair).subquery()
+    same = [jobs.c[name] == newest.c[name] for name in ("tenant", "work", "created")]
+    query = select(*pair, jobs.c.id).join(newest, and_(*same)).where(usable).order_by(jobs.c.id)
+    return {(row.tenant, row.work): row.id for row in connection.execute(query)}

@@ -4,11 +4,10 @@ Tokens look like `maabo_<id>_<secret>`. The ledger stores the SHA-256 of the who
 so a hash without salt reveals nothing about it.
 """
 
-import hmac
 import json
 import re
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from secrets import token_hex, token_urlsafe
 from typing import Any
@@ -17,8 +16,9 @@ from sqlalchemy import Connection, Select, delete, func, insert, literal, select
 
 from maabo_dist._util.text import format_names
 from maabo_dist.errors import InputError, SettingsError
+from scheduler.ledger.audit import AuditEntry, append_entries
 from scheduler.ledger.database import LedgerTopic, lock, of_tenant
-from scheduler.ledger.schema import datasets, quotas, tokens
+from scheduler.ledger.schema import datasets, jobs, prepared_columns, quotas, tokens
 
 
 class QuotaError(InputError):
@@ -34,9 +34,13 @@ class QuotaError(InputError):
 
 _UNITS = {
     "queued": ("jobs at a time", "Wait until some jobs have ended, or cancel some."),
-    "bytes": ("bytes of tables", "Delete tables that are not needed any more."),
+    "bytes": ("bytes of tables", "Delete tables that are not needed; the columns prepared from them count too."),
     "trees": ("trees in a job", "Ask for fewer trees."),
 }
+
+
+# The limits of this tenant apply to all tenants without limits of their own.
+EVERYONE = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class Quotas(LedgerTopic):
     """Reads and writes limits."""
 
     def get(self, tenant: str) -> QuotaRow:
-        """Return a tenant's limits; none unless they were set."""
+        """Return a tenant's limits, or the default ones."""
         with self._database.read() as connection:
             return read_quota(connection, tenant)
 
@@ -70,9 +74,16 @@ class Quotas(LedgerTopic):
 
 
 def read_quota(connection: Connection, tenant: str) -> QuotaRow:
-    """Return a tenant's limits within a transaction."""
-    row = connection.execute(select(quotas).where(quotas.c.tenant == tenant)).mappings().first()
-    return QuotaRow(tenant) if row is None else QuotaRow(**row)
+    """Return a tenant's limits within a transaction: its own, or those of EVERYONE, or none."""
+    return read_quotas(connection, [tenant])[tenant]
+
+
+def read_quotas(connection: Connection, tenants: Collection[str]) -> dict[str, QuotaRow]:
+    """Return the limits of several tenants."""
+    query = select(quotas).where(quotas.c.tenant.in_([*tenants, EVERYONE]))
+    rows = {row["tenant"]: QuotaRow(**row) for row in connection.execute(query).mappings()}
+    default = rows.get(EVERYONE, QuotaRow(EVERYONE))
+    return {tenant: rows.get(tenant) or replace(default, tenant=tenant) for tenant in tenants}
 
 
 # `submit` includes `read`; `admin` covers tokens and quotas only.
@@ -128,29 +139,37 @@ def make_token(tenant: str, scopes: frozenset[str], now: float, *, name: str, se
 class Tokens(LedgerTopic):
     """Reads and writes tokens. A `tenant` of None stands for all tenants."""
 
-    def add(self, row: TokenRow) -> None:
+    def add(self, row: TokenRow, entry: AuditEntry | None = None) -> None:
         """Store a token; its text is not stored."""
         with self._database.write() as connection:
             connection.execute(insert(tokens).values(asdict(row) | {"scopes": " ".join(sorted(row.scopes))}))
+            append_entries(connection, entry)
 
     def find(self, text: str) -> TokenRow | None:
         """Return the token of this text, valid or not, or None."""
-        if not _TOKEN.fullmatch(text.strip()):
-            return None
-        digest = _hash(text)
-        rows = self._database.rows(select(tokens).where(tokens.c.hash == digest))
-        return _read_token(rows[0]) if rows and hmac.compare_digest(rows[0]["hash"], digest) else None
+        return self.find_many([text]).get(text)
+
+    def find_many(self, texts: Sequence[str]) -> dict[str, TokenRow]:
+        """Return the tokens of these texts, valid or not."""
+        digests = {text: _hash(text) for text in texts if _TOKEN.fullmatch(text.strip())}
+        if not digests:
+            return {}
+        query = select(tokens).where(tokens.c.hash.in_(set(digests.values())))
+        rows = {row["hash"]: _read_token(row) for row in self._database.rows(query)}
+        return {text: rows[digest] for text, digest in digests.items() if digest in rows}
 
     def of_tenant(self, tenant: str | None) -> list[TokenRow]:
         """Return the tokens of a tenant, oldest first."""
         query = select(tokens).where(*of_tenant(tokens, tenant)).order_by(tokens.c.created, tokens.c.id)
         return [_read_token(row) for row in self._database.rows(query)]
 
-    def revoke(self, token: str, now: float, tenant: str | None = None) -> bool:
+    def revoke(self, token: str, now: float, tenant: str | None = None, *, entry: AuditEntry | None = None) -> bool:
         """Revoke a token; False if there is none that is not revoked yet."""
         valid = update(tokens).where(tokens.c.id == token, tokens.c.revoked.is_(None), *of_tenant(tokens, tenant))
         with self._database.write() as connection:
-            return bool(connection.execute(valid.values(revoked=now)).rowcount)
+            revoked = bool(connection.execute(valid.values(revoked=now)).rowcount)
+            append_entries(connection, entry if revoked else None)
+        return revoked
 
     def any_exist(self) -> bool:
         """True if a token was ever made."""
@@ -213,10 +232,47 @@ class Datasets(LedgerTopic):
             remove()
         return True
 
+    def add_columns(self, row: DatasetRow, fingerprint: str, size: int) -> bool:
+        """Record columns of a table before they are stored, if the quota allows; return False if the table is gone."""
+        columns = prepared_columns.c
+        exists = select(datasets.c.id).where(datasets.c.id == row.id)
+        known = select(columns.size).where(columns.dataset == row.id, columns.fingerprint == fingerprint)
+        with self._database.write() as connection:
+            lock(connection, f"tenant {row.tenant}")
+            lock(connection, f"columns {fingerprint}")
+            if connection.execute(exists).first() is None:
+                return False
+            if connection.execute(known).first() is None:
+                _check_bytes(connection, row.tenant, size)
+                values = {"dataset": row.id, "fingerprint": fingerprint, "tenant": row.tenant, "size": size}
+                connection.execute(insert(prepared_columns).values(values))
+        return True
+
+    def columns_of(self, dataset: str) -> list[str]:
+        """Return the fingerprints of the columns that were prepared from a table."""
+        query = select(prepared_columns.c.fingerprint).where(prepared_columns.c.dataset == dataset)
+        return [row["fingerprint"] for row in self._database.rows(query)]
+
+    def remove_unused_columns(self, fingerprint: str, remove: Callable[[], None]) -> bool:
+        """Call `remove` if no table and no unfinished job refers to the columns, while none can be added."""
+        by_table = select(prepared_columns.c.dataset).where(prepared_columns.c.fingerprint == fingerprint)
+        by_job = select(jobs.c.id).where(jobs.c.finished.is_(None), jobs.c.spec.contains(fingerprint))
+        with self._database.write() as connection:
+            lock(connection, f"columns {fingerprint}")
+            if any(connection.execute(uses.limit(1)).first() is not None for uses in (by_table, by_job)):
+                return False
+            remove()
+        return True
+
     def get(self, tenant: str | None, dataset: str) -> DatasetRow | None:
         """Return one table, or None."""
         rows = self._database.rows(select(datasets).where(datasets.c.id == dataset, *of_tenant(datasets, tenant)))
         return _read_datasets(rows[0]) if rows else None
+
+    def get_many(self, ids: Collection[str]) -> dict[str, DatasetRow]:
+        """Return those of these tables that exist, without their descriptions, which are long."""
+        query = _select_short().where(datasets.c.id.in_(ids))
+        return {row["id"]: _read_datasets(row) for row in self._database.rows(query)}
 
     def find_by_digest(self, tenant: str, digest: str) -> DatasetRow | None:
         """Return the tenant's table of this content, or None."""
@@ -225,21 +281,27 @@ class Datasets(LedgerTopic):
 
     def page(self, tenant: str | None, after: str | None = None, limit: int = 100) -> list[DatasetRow]:
         """Return tables ordered by id, starting after this id; without their descriptions, which are long."""
-        short = [column for column in datasets.c if column.name != "description"]
-        query = select(*short, literal("{}").label("description"))
-        query = query.where(*of_tenant(datasets, tenant), *([] if after is None else [datasets.c.id > after]))
+        query = _select_short().where(*of_tenant(datasets, tenant), *([] if after is None else [datasets.c.id > after]))
         return [_read_datasets(row) for row in self._database.rows(query.order_by(datasets.c.id).limit(limit))]
 
     def delete(self, tenant: str | None, dataset: str) -> bool:
-        """Delete a table. Jobs on it go on; the file is removed from the store when no other row refers to it."""
+        """Delete a table. Jobs on it go on; the caller removes its files from the store."""
         one = delete(datasets).where(datasets.c.id == dataset, *of_tenant(datasets, tenant))
         with self._database.write() as connection:
-            return bool(connection.execute(one).rowcount)
+            if not connection.execute(one).rowcount:
+                return False
+            connection.execute(delete(prepared_columns).where(prepared_columns.c.dataset == dataset))
+        return True
 
     def bytes_stored(self, tenant: str) -> int:
-        """The total size of a tenant's tables."""
+        """The total size of a tenant's tables and of the columns prepared from them."""
         with self._database.read() as connection:
             return _sum_sizes(connection, tenant)
+
+
+def _select_short() -> Select[Any]:
+    short = [column for column in datasets.c if column.name != "description"]
+    return select(*short, literal("{}").label("description"))
 
 
 def _select_by_digest(tenant: str, digest: str) -> Select[Any]:
@@ -247,18 +309,24 @@ def _select_by_digest(tenant: str, digest: str) -> Select[Any]:
     return same.order_by(datasets.c.id).limit(1)
 
 
-def _insert(connection: Connection, row: DatasetRow) -> None:
-    limit = read_quota(connection, row.tenant).bytes
-    size = _sum_sizes(connection, row.tenant) + row.size
-    if limit is not None and size > limit:
+def _check_bytes(connection: Connection, tenant: str, more: int) -> None:
+    limit = read_quota(connection, tenant).bytes
+    if limit is not None and (size := _sum_sizes(connection, tenant) + more) > limit:
         raise QuotaError("bytes", limit, size)
+
+
+def _insert(connection: Connection, row: DatasetRow) -> None:
+    _check_bytes(connection, row.tenant, row.size)
     values = asdict(row) | {"description": json.dumps(row.description)}
     connection.execute(insert(datasets).values(values))
 
 
 def _sum_sizes(connection: Connection, tenant: str) -> int:
-    total = select(func.coalesce(func.sum(datasets.c.size), 0)).where(datasets.c.tenant == tenant)
-    return int(connection.execute(total).scalar_one())
+    total = 0
+    for table in (datasets, prepared_columns):
+        size = select(func.coalesce(func.sum(table.c.size), 0)).where(table.c.tenant == tenant)
+        total += int(connection.execute(size).scalar_one())
+    return total
 
 
 def _read_datasets(row: Any) -> DatasetRow:

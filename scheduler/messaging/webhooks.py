@@ -15,11 +15,11 @@ import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import IPv6Address, ip_address, ip_network
 from threading import Event, Lock, Timer
 from urllib.parse import urlsplit
 
-from maabo_dist._util.network import backoff_delay
+from maabo_dist._util.network import Address, backoff_delay, is_public
 from maabo_dist._version import __version__
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.settings import ClusterSettings
@@ -36,8 +36,6 @@ logger = StructuredLogger("maabo.scheduler.webhooks")
 THREADS = 8
 MAX_DELAY = 3600.0
 EVENT, SIGNATURE = "Maabo-Event", "Maabo-Signature"
-
-Address = IPv4Address | IPv6Address
 
 
 class ForbiddenAddressError(SettingsError):
@@ -214,8 +212,7 @@ def _check_addresses(host: str, addresses: list[Address], allowed: str) -> None:
         return
     for address in addresses:
         plain = (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
-        public = plain.is_global and not plain.is_multicast
-        if not public and not any(_contains(entry, plain) for entry in entries):
+        if not is_public(address) and not any(_contains(entry, plain) for entry in entries):
             raise ForbiddenAddressError(
                 f"{host} is at {address}, which is not a public address.",
                 field="callback.url",

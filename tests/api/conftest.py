@@ -8,8 +8,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from scheduler.api.app import create_app
+from scheduler.api.readers import ReaderProcesses
 from scheduler.api.settings import ApiSettings
-from scheduler.api.tables import ReaderProcesses
 from scheduler.resources import Resources
 from tests import servers
 from tests.cluster import a_scheduler, cluster_settings

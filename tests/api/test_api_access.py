@@ -1,11 +1,19 @@
 """Tokens, scopes, and access without tokens."""
 
+from contextlib import closing
+
 import pytest
 from fastapi.testclient import TestClient
 
-from scheduler.api.app import create_app, safe_host
+from maabo_dist.contract import names
+from maabo_dist.contract.job import DatasetRef, JobSpec, WorkerRecord
+from scheduler.api.app import create_app
+from scheduler.api.server import safe_host
 from scheduler.api.settings import ApiSettings
+from scheduler.resources import Resources
+from tests import servers
 from tests.api_data import token_for
+from tests.cluster import cluster_settings
 
 
 def test_without_tokens_this_machine_has_full_access(client):
@@ -73,7 +81,48 @@ def test_health_needs_no_token_and_readiness_lists_missing_components(client, re
     assert client.get("/healthz").json() == {"status": "ok"}
     ready = client.get("/readyz")
     assert ready.status_code == 503
-    assert ready.json()["parts"] == {"ledger": "ok", "redis": "ok", "scheduler": "none is running", "store": "ok"}
+    assert ready.json()["parts"] == {
+        "ledger": "ok",
+        "redis": "ok",
+        "scheduler": "none is running",
+        "store": "ok",
+        "workers": "ok, but none is running; no job waits",
+    }
+    assert client.get("/readyz?parts=ledger,redis,store").json() == {
+        "ready": True,
+        "parts": {"ledger": "ok", "redis": "ok", "store": "ok"},
+    }
+
+
+def test_readiness_reports_jobs_without_a_worker(client, resources):
+    resources.ledger.jobs.add([JobSpec(id="a" * 32, dataset=DatasetRef(fingerprint="0" * 64))], resources.clock())
+    without = client.get("/readyz?parts=workers")
+    record = WorkerRecord(processes=2, busy=0).model_dump_json()
+    resources.redis.set(resources.settings.key(f"{names.WORKERS}:here"), record)
+
+    assert (without.status_code, without.json()["parts"]) == (503, {"workers": "none is running; waiting jobs: 1"})
+    assert client.get("/readyz?parts=workers").json()["parts"] == {"workers": "ok"}
+
+
+def test_readiness_and_metrics_report_a_redis_that_refuses_writes(tmp_path, reader_processes):
+    with (
+        servers.redis_server(tmp_path) as url,
+        closing(Resources.connect(cluster_settings(url, tmp_path))) as resources,
+        TestClient(create_app(resources, ApiSettings(), reader_processes), base_url="http://127.0.0.1") as client,
+    ):
+        assert client.get("/readyz?parts=redis").status_code == 200
+        assert 'maabo_up{part="redis"} 1.0' in client.get("/metrics").text
+        resources.redis.config_set("maxmemory", 1)
+        full = client.get("/readyz")
+        metrics = client.get("/metrics").text
+        resources.redis.config_set("maxmemory", 0)
+        resources.redis.replicaof("127.0.0.1", 1)
+        replica = client.get("/readyz?parts=redis")
+
+    assert full.status_code == 503
+    assert full.json()["parts"]["redis"] == "refuses writes: its memory is full (maxmemory)"
+    assert 'maabo_up{part="redis"} 0.0' in metrics
+    assert replica.json()["parts"]["redis"] == "refuses writes: it is a replica"
 
 
 def test_unknown_paths_and_methods_are_problems_too(client):

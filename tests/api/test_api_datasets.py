@@ -4,13 +4,17 @@ import asyncio
 import io
 import json
 import os
+import subprocess
+import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
 
 import httpx
+import numpy as np
+import pandas as pd
 import psutil
 import pytest
 from sklearn.datasets import load_breast_cancer
@@ -18,11 +22,13 @@ from sklearn.datasets import load_breast_cancer
 from maabo_dist.data.preparation import prepare
 from maabo_dist.data.readers import read_table
 from maabo_dist.settings import TableSettings
+from scheduler.api.readers import TableReader
+from scheduler.api.scratch import ScratchSpace, remove_abandoned
 from scheduler.api.settings import ApiSettings
-from scheduler.api.tables import TableReader, Tables
+from scheduler.api.tables import ColumnsRequest, Tables
 from scheduler.ledger.tenants import QuotaRow
 from tests import servers
-from tests.api_data import token_for
+from tests.api_data import files_in, token_for
 
 PEOPLE = b"age,smokes,city\n61,yes,Bonn\n34,no,\n47,no,Rome\n"
 PARQUET = "application/vnd.apache.parquet"
@@ -52,7 +58,7 @@ def api_settings(table_directory):
 @pytest.fixture
 def nothing_left(resources, temporary):
     def check():
-        assert list(temporary.iterdir()) == []
+        assert files_in(temporary) == []
         assert list(resources.store.list()) == []
         assert resources.ledger.datasets.page(None) == []
 
@@ -91,7 +97,7 @@ def test_a_csv_table_is_stored_and_described(client, resources, temporary):
         ("city", "level", 1, 2, ["Bonn", "Rome"], None, None),
     ]
     assert [artifact.name for artifact in resources.store.list()] == [f"tables/{digest}"]
-    assert list(temporary.iterdir()) == []
+    assert files_in(temporary) == []
 
 
 @pytest.mark.parametrize(
@@ -218,7 +224,7 @@ def test_without_a_table_directory_paths_are_rejected(client, nothing_left):
     [
         ("text/plain", {}, None),
         ("", {}, None),
-        ("application/octet-stream", {}, "a.xlsx"),
+        ("application/octet-stream", {}, "a.xls"),
         ("text/csv", {"content-encoding": "gzip"}, None),
         ("text/csv; charset=utf-16", {}, None),
         ("application/x-www-form-urlencoded", {}, None),
@@ -302,6 +308,29 @@ def test_a_job_keeps_its_columns_after_its_table_is_deleted(client, resources, f
     assert [item.name for item in resources.store.list()] == [f"columns/{row.spec.dataset.fingerprint}"]
 
 
+def test_prepared_columns_count_as_bytes_of_the_tenant_and_go_with_their_table(client, resources):
+    """A small Parquet file whose columns are many times larger."""
+    frame = pd.DataFrame({f"x{number}": np.arange(20_000) % (number + 2) for number in range(20)})
+    frame["y"] = frame["x0"]
+    table = send(client, as_parquet(frame), PARQUET).json()
+    request = {"dataset": table["id"], "table": {"target": "y"}, "settings": {"trees": 20}}
+    resources.ledger.quotas.set(QuotaRow("default", bytes=2 * table["size"]))
+    refused = client.post("/v1/jobs", json=request)
+    assert (refused.status_code, refused.json()["type"].rpartition("/")[2]) == (429, "quota-exceeded")
+    assert [item.name for item in resources.store.list()] == [f"tables/{table['fingerprint']}"]
+    assert client.post("/v1/plans", json=request).status_code == 200  # keeps nothing
+
+    resources.ledger.quotas.set(QuotaRow("default"))
+    job = client.post("/v1/jobs", json=request).json()["id"]
+    sizes = [item.size for item in resources.store.list()]
+    assert len(sizes) == 2
+    assert client.get("/v1/quota").json()["bytes_stored"] == sum(sizes) > 2 * table["size"]
+    resources.ledger.jobs.set_command(job, "cancel", resources.clock())
+    client.delete(f"/v1/datasets/{table['id']}")
+    assert list(resources.store.list()) == []
+    assert client.get("/v1/quota").json()["bytes_stored"] == 0
+
+
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_prepared_columns_equal_those_of_the_library(client, resources, frame, tmp_path, kind):
     frame = frame.assign(city=["Bonn", "Rome", None, "?"] * 142 + ["Bonn"])
@@ -310,7 +339,8 @@ def test_prepared_columns_equal_those_of_the_library(client, resources, frame, t
     settings = TableSettings(target="target", na_values=("?",), missing_indicator=True, exclude=("worst area",))
     expected = prepare(read_table(path, na_values=settings.na_values), settings)
     dataset = send(client, path.read_bytes(), "text/csv" if kind == "csv" else PARQUET).json()
-    prepared = client.app.state.api.tables.prepare(resources.ledger.datasets.get(None, dataset["id"]), settings)
+    row = resources.ledger.datasets.get(None, dataset["id"])
+    prepared = client.portal.call(client.app.state.api.tables.prepare, ColumnsRequest(row, settings))
 
     assert (prepared.fingerprint, prepared.features) == (expected.columns.fingerprint, expected.columns.count)
     assert prepared.notes == expected.notes
@@ -324,9 +354,9 @@ class Counting(TableReader):
 
     runs = 0
 
-    def run(self, *args, **kwargs):
+    async def run(self, *args, **kwargs):
         self.runs += 1
-        return super().run(*args, **kwargs)
+        return await super().run(*args, **kwargs)
 
 
 def test_concurrent_requests_for_the_same_columns_share_one_reader(
@@ -334,16 +364,21 @@ def test_concurrent_requests_for_the_same_columns_share_one_reader(
 ):
     row = resources.ledger.datasets.get(None, send(client, frame.to_csv(index=False)).json()["id"])
     counting = Counting(api_settings, reader_processes)
-    tables, settings = Tables(resources.store, counting), TableSettings(target="target")
-    with ThreadPoolExecutor(8) as pool:
-        columns = list(pool.map(lambda _: tables.prepare(row, settings), range(8)))
-    tables.prepare(row, settings)
+    with closing(ScratchSpace()) as scratch:
+        tables, request = (
+            Tables(resources, counting, scratch),
+            ColumnsRequest(row, TableSettings(target="target")),
+        )
 
-    assert len(set(columns)) == 1
-    assert counting.runs == 1
-    resources.store.delete(f"columns/{columns[0].fingerprint}")
-    assert tables.prepare(row, settings) == columns[0]
-    assert counting.runs == 2
+        async def prepare_often(count):
+            return await asyncio.gather(*(tables.prepare(request) for _ in range(count)))
+
+        columns = [*asyncio.run(prepare_often(8)), *asyncio.run(prepare_often(1))]
+        assert len(set(columns)) == 1
+        assert counting.runs == 1
+        resources.store.delete(f"columns/{columns[0].fingerprint}")
+        assert asyncio.run(prepare_often(1)) == columns[:1]
+        assert counting.runs == 2
 
 
 def chunks(sent, limit):
@@ -401,9 +436,9 @@ def test_a_quota_exhausted_during_an_upload_leaves_nothing_behind(client, resour
     ledger = resources.ledger
     original_run = TableReader.run
 
-    def run_after_lowering_quota(*args, **kwargs):
+    async def run_after_lowering_quota(*args, **kwargs):
         ledger.quotas.set(QuotaRow("default", bytes=10))
-        return original_run(*args, **kwargs)
+        return await original_run(*args, **kwargs)
 
     monkeypatch.setattr(TableReader, "run", run_after_lowering_quota)
 
@@ -464,22 +499,57 @@ def test_a_reader_process_is_killed_after_its_time_limit(reader_processes, tmp_p
     os.mkfifo(tmp_path / "table.csv")  # opening it blocks forever
     request_in(tmp_path, "table.csv")
 
-    assert not reader_processes.run(tmp_path, 0.5)
+    assert not asyncio.run(reader_processes.run(tmp_path, 0.5))
     servers.wait_for(lambda: not readers_in(tmp_path), what="the end of the reader")
     assert not (tmp_path / "answer.json").exists()
+
+
+def test_the_process_of_a_cancelled_reader_is_killed(reader_processes, tmp_path):
+    os.mkfifo(tmp_path / "table.csv")
+    request_in(tmp_path, "table.csv")
+
+    async def run_and_cancel():
+        task = asyncio.create_task(reader_processes.run(tmp_path, 60))
+        await asyncio.to_thread(servers.wait_for, lambda: readers_in(tmp_path), what="a reader")
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run_and_cancel())
+    assert not readers_in(tmp_path)
+
+
+def test_files_of_killed_processes_are_removed_and_those_of_others_stay(temporary):
+    program = (
+        "import os, signal; from scheduler.api.scratch import ScratchSpace; space = ScratchSpace();"
+        "folder = space.new_folder(); open(folder.name + '/table.csv', 'w').close();"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    environment = os.environ | {"TMPDIR": str(temporary)}
+    subprocess.run([sys.executable, "-c", program], env=environment, cwd=servers.ROOT, check=False)
+    abandoned = files_in(temporary)
+    with closing(ScratchSpace()) as scratch, scratch.new_folder() as folder:
+        path = Path(folder) / "table.csv"
+        path.touch()
+        removed = remove_abandoned()
+
+        assert [file.name for file in abandoned] == ["table.csv"]
+        assert removed == [abandoned[0].parent.parent]
+        assert files_in(temporary) == [path]
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_killed_parent_of_reader_processes_is_restarted_and_has_no_secrets(reader_processes, tmp_path, monkeypatch):
     monkeypatch.setenv("MAABO_REDIS", "redis://:secret@127.0.0.1")
     (tmp_path / "table.csv").write_bytes(PEOPLE)
     request_in(tmp_path, "table.csv")
-    reader_processes.run(tmp_path, 60)
+    asyncio.run(reader_processes.run(tmp_path, 60))
     for parent in reader_parents():
         parent.kill()
         parent.wait()
     (tmp_path / "answer.json").unlink()
 
-    assert reader_processes.run(tmp_path, 60)
+    assert asyncio.run(reader_processes.run(tmp_path, 60))
     assert json.loads((tmp_path / "answer.json").read_text())["result"]["rows"] == 3
     assert [parent for parent in reader_parents() if "secret" in str(parent.environ())] == []
 
@@ -500,4 +570,46 @@ def test_a_name_is_reduced_to_one_line_without_control_characters(client, name, 
 
 def test_a_name_that_is_too_long_is_rejected(client, nothing_left):
     assert send(client, PEOPLE, params={"name": "x" * 201}).status_code == 422
+    nothing_left()
+
+
+def test_a_table_has_a_preview_and_a_guess_of_its_target(client):
+    text = "Ort;Miete;geändert;target\n" + "".join(f"Köln;{n},5;0{1 + n % 9}.03.2024;{n % 2}\n" for n in range(40))
+    row = send(client, text.encode("latin-1"), params={"name": "flats.csv"}).json()
+    details = client.get(f"/v1/datasets/{row['id']}").json()
+
+    assert details["target"] == "target"
+    assert details["sample"][0] == ["Köln", "0.5", "01.03.2024", "0"]
+    assert [column["use"] for column in details["features"]] == ["constant", "feature", "date", "feature"]
+    assert details["features"][2]["first"] == "2024-03-01"
+    assert sum(details["features"][1]["histogram"]) == 40
+    assert details["notes"][0].startswith("flats.csv is not UTF-8")
+    assert details["notes"][0].endswith("It was read as Windows-1252.")
+
+
+def test_excel_and_tsv_are_accepted(client):
+    frame = pd.read_csv(io.BytesIO(PEOPLE))
+    buffer = io.BytesIO()
+    frame.to_excel(buffer, index=False)
+    excel = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+    rows = [
+        send(client, buffer.getvalue(), excel).json(),
+        send(client, buffer.getvalue() + b"\0", "application/octet-stream", params={"name": "people.xlsx"}).json(),
+        send(client, PEOPLE.replace(b",", b"\t"), "text/tab-separated-values").json(),
+    ]
+
+    assert [(row["format"], row["rows"], row["columns"]) for row in rows] == [
+        ("xlsx", 3, 3),
+        ("xlsx", 3, 3),
+        ("tsv", 3, 3),
+    ]
+
+
+@pytest.mark.parametrize("name", ["old.xls", "sheet.ods", "table.zip"])
+def test_files_that_people_have_are_rejected_with_the_remedy(client, nothing_left, name):
+    response = send(client, PEOPLE, "application/octet-stream", params={"name": name})
+
+    assert response.status_code == 415
+    assert response.json()["detail"].startswith(f"{name} is a")
+    assert "as CSV or as an Excel workbook" in response.json()["remedy"]
     nothing_left()

@@ -167,3 +167,20 @@ def test_the_request_id_is_kept_in_the_response_and_the_job(client, job_request)
 
     assert response.headers["x-request-id"] == response.json()["correlation"] == "order-7"
     assert " " not in forged.headers["x-request-id"]
+
+
+def test_a_job_is_named_and_noted_by_its_owner(client, resources, job_request):
+    job = client.post("/v1/jobs", json=job_request).json()
+    path = f"/v1/jobs/{job['id']}"
+
+    assert (job["title"], job["note"]) == (None, None)
+    assert client.patch(path, json={"title": "Spring"}).json()["title"] == "Spring"
+    labelled = client.patch(path, json={"note": "without prices"}).json()
+    assert (labelled["title"], labelled["note"], labelled["name"]) == ("Spring", "without prices", job["name"])
+    assert client.get("/v1/jobs").json()["items"][0]["title"] == "Spring"
+    assert client.patch(path, json={"title": None}).json()["title"] is None
+    assert client.patch(path, json={"title": ""}).status_code == 422
+    assert client.patch(path, json={"name": "x"}).status_code == 422
+    other, reader = (token_for(resources, "other"), token_for(resources, scopes=("read",)))
+    assert client.patch(path, json={"title": "x"}, headers=other).status_code == 404
+    assert client.patch(path, json={"title": "x"}, headers=reader).status_code == 403

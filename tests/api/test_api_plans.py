@@ -86,16 +86,7 @@ def test_plans_leave_nothing_in_the_store(client, resources, plan_request):
         table = plan_request["table"] | {"exclude": [left_out]}
         assert client.post("/v1/plans", json=plan_request | {"table": table}).json()["features"] == 69
 
-    prepared = client.app.state.api.tables.prepare(
-        resources.ledger.datasets.get("default", plan_request["dataset"]), _table(plan_request), keep=False
-    )
-    assert not resources.store.has(f"columns/{prepared.fingerprint}")
-
-
-def _table(plan_request):
-    from maabo_dist.settings import TableSettings
-
-    return TableSettings(**plan_request["table"])
+    assert [artifact.name for artifact in resources.store.list() if artifact.name.startswith("columns/")] == []
 
 
 @pytest.mark.parametrize(
@@ -139,7 +130,7 @@ def test_a_flower_address_with_a_script_is_rejected():
         ApiSettings(flower_url="javascript:alert(1)")
 
 
-def test_the_load_counts_unanswered_tasks_of_all_schedulers(client, resources):
+def test_the_load_counts_unanswered_tasks_of_all_schedulers_for_operators_only(client, resources):
     recorded = metrics.Metrics()
     recorded.set(metrics.TASKS_IN_FLIGHT, 3, "evaluate")
     recorded.observe(metrics.TASK_SECONDS, 1.5, "evaluate")
@@ -152,4 +143,35 @@ def test_the_load_counts_unanswered_tasks_of_all_schedulers(client, resources):
             WorkerRecord(processes=processes, busy=1).model_dump_json(),
         )
 
-    assert client.get("/v1/load").json() == {"tasks": 3, "waiting": 2, "work_seconds": 1.75, "processes": 6}
+    everything = {"tasks": 3, "waiting": 2, "work_seconds": 1.75, "processes": 6, "busy": 2, "schedulers": 1}
+    assert client.get("/v1/load").json() == everything
+    own = client.get("/v1/load", headers=token_for(resources, tenant="other")).json()
+    hidden = {"tasks": None, "waiting": None, "work_seconds": None, "busy": None}
+    assert own == everything | hidden
+    admin = token_for(resources, scopes=("read", "admin"))
+    assert client.get("/v1/load", headers=admin).json()["tasks"] == 3
+
+
+def test_the_estimate_of_a_plan_counts_the_workers(client, resources, plan_request):
+    request = plan_request | {"settings": {"trees": 50_000, "batch": 1000, "certify": "off"}}
+    none = client.post("/v1/plans", json=request).json()
+    resources.redis.set(
+        resources.settings.key(f"{names.WORKERS}:a"), WorkerRecord(processes=4, busy=0).model_dump_json()
+    )
+    resources.redis.set(resources.settings.key(f"{names.WORKERS}:b"), "of another version")
+    four = client.post("/v1/plans", json=request).json()
+
+    assert (none["processes"], four["processes"]) == (0, 4)
+    assert none["seconds"] - four["seconds"] == pytest.approx(0.75 * none["core_seconds"])
+
+
+def test_a_plan_names_columns_that_nearly_repeat_the_target(client, resources, tmp_path):
+    draws = np.random.default_rng(0)
+    frame = pd.DataFrame({f"x{number}": draws.normal(size=300) for number in range(5)})
+    frame["y"] = np.where(draws.random(300) < 0.4, "yes", "no")
+    frame["afterwards"] = frame["y"].map({"yes": "refund", "no": "none"})
+    request = {"dataset": stored_table(resources, tmp_path, frame).id, "table": {"target": "y"}}
+
+    assert client.post("/v1/plans", json=request).json()["leaks"] == ["afterwards"]
+    request["table"]["exclude"] = ["afterwards"]
+    assert client.post("/v1/plans", json=request).json()["leaks"] == []

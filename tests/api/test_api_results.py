@@ -395,3 +395,18 @@ def test_the_results_of_a_job_are_not_found_by_another_tenant(client, resources,
         assert client.get(f"/v1/jobs/{job}/{path}", headers=theirs).status_code == 404
     assert client.post(f"/v1/jobs/{job}/explain", headers=theirs, json={"rows": [{}]}).status_code == 404
     assert "no job" in client.get(f"/v1/jobs/{own}/diff/{job}", headers=ours).json()["detail"]
+
+
+def test_rules_and_reports_are_compressed_for_clients_that_accept_it(cluster):
+    for path in ("rules?format=json", "report"):
+        plain = get(cluster, cluster.done, path, headers={"Accept-Encoding": "identity"})
+        packed = get(cluster, cluster.done, path, headers={"Accept-Encoding": "gzip"})
+
+        assert plain.text == packed.text
+        assert "content-encoding" not in plain.headers
+        assert packed.headers["content-encoding"] == "gzip"
+        assert int(packed.headers["content-length"]) < int(plain.headers["content-length"]) / 2
+        assert plain.headers["etag"] != packed.headers["etag"]
+        assert "Accept-Encoding" in packed.headers["vary"]
+        again = {"Accept-Encoding": "gzip", "If-None-Match": packed.headers["etag"]}
+        assert get(cluster, cluster.done, path, headers=again).status_code == 304

@@ -17,6 +17,7 @@ from maabo_dist.errors import DatasetError
 from scheduler.api.reader_process import TASKS
 from scheduler.api.settings import ApiSettings
 from tests import servers
+from tests.api_data import files_in
 
 MOST = 32 << 20
 READ_BYTES = 256 << 20
@@ -140,7 +141,7 @@ def check_problem(response):
 
 
 def check_nothing_left(resources, temporary):
-    assert list(temporary.iterdir()) == []
+    assert files_in(temporary) == []
     assert list(resources.store.list()) == []
     assert resources.ledger.datasets.page(None) == []
 
@@ -258,5 +259,5 @@ def test_the_memory_of_the_server_stays_small(settings, tmp_path, resources):
 
     assert cut.status_code == 413
     assert growth < 64 << 20
-    assert list(folder.iterdir()) == []
+    assert files_in(folder) == []
     assert len(resources.ledger.datasets.page(None)) == len(list(resources.store.list())) == 1

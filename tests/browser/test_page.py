@@ -2,11 +2,8 @@
 
 import csv
 import io
-import re
 import signal
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
-from tempfile import TemporaryDirectory
+from contextlib import closing
 from uuid import uuid4
 
 import httpx
@@ -17,51 +14,25 @@ from sklearn.datasets import load_breast_cancer
 
 from maabo_dist.contract.job import JobSpec
 from scheduler.resources import Resources
-from tests import servers
 from tests.api_data import token_for
 from tests.api_events import a_server
-from tests.cluster import a_scheduler, cluster_settings
+from tests.browser.page_cluster import (
+    PLANNED,
+    axe_violations,
+    choose_file,
+    drop,
+    number_of,
+    open_advanced,
+    saved,
+    start,
+    wait_for_trees,
+)
+from tests.cluster import cluster_settings
 
-TIMEOUT = 20_000
-"""Timeout for anything to appear, in milliseconds."""
 LONG = {"trees": 20_000, "subset_size": 4, "batch": 2}
 NOWHERE = {"fingerprint": "ab" * 32}
 HOSTILE = ["<script>alert(1)</script>", "\"it's\" & 'so'", "<img src=x onerror=alert(2)>", "température 😀"]
 pytestmark = pytest.mark.xdist_group("page")
-
-AXE = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}}
-
-
-class Cluster:
-    """A cluster whose API process can be stopped and restarted on the same port."""
-
-    def __init__(self, settings, directory):
-        self.settings, self._directory = settings, directory
-        self._port, self._server = str(servers.free_port()), None
-        self.url = f"http://127.0.0.1:{self._port}"
-
-    def start(self):
-        self._server = servers.http_process(self.settings, self._directory, "--port", self._port)
-        _, self.process = self._server.__enter__()
-
-    def stop(self):
-        self._server.__exit__(None, None, None)
-
-    def dataset(self, frame, name="table.csv"):
-        text = frame.to_csv(index=False).encode()
-        response = httpx.post(
-            f"{self.url}/v1/datasets", params={"name": name}, content=text, headers={"Content-Type": "text/csv"}
-        )
-        return response.raise_for_status().json()["id"]
-
-    def submit(self, dataset, target="target", **settings):
-        document = {"dataset": dataset, "table": {"target": target}, "settings": settings}
-        return httpx.post(f"{self.url}/v1/jobs", json=document, timeout=60).raise_for_status().json()["id"]
-
-    def sentences(self, address):
-        """The texts of the rules of the job at this address, as the library formats them."""
-        document = httpx.get(f"{self.url}/v1/jobs/{address.rpartition('/')[2]}/rules?format=json").json()
-        return [rule["text"] for rule in document["rules"]]
 
 
 @pytest.fixture(scope="module")
@@ -79,117 +50,40 @@ def hostile():
     return frame.assign(**{HOSTILE[0]: classes})
 
 
-@pytest.fixture(scope="module")
-def cluster(browser, tmp_path_factory):
-    """Depends on the browser, so that nothing is started without one."""
-    directory = tmp_path_factory.mktemp("cluster")
-    with (
-        TemporaryDirectory(prefix="maabo-redis-") as redis_directory,
-        servers.redis_server(redis_directory) as redis_url,
-    ):
-        settings = cluster_settings(redis_url, directory, partial_seconds=0.3)
-        quiet = ("-P", "threads", "-c", "1", "--without-mingle", "--without-gossip")
-        cluster = Cluster(settings, directory)
-        with a_scheduler(settings), ThreadPoolExecutor() as pool:
-            started = pool.submit(cluster.start)  # in parallel with the worker: both take seconds
-            with servers.worker(settings, directory, *quiet):
-                started.result()
-                yield cluster
-                cluster.stop()
-
-
-@pytest.fixture
-def show(browser):
-    """Opens an address; at the end, checks for script errors, console messages and requests to other hosts."""
-    contexts, complaints, expected = [], [], []
-
-    def open_page(url, *, width=1280, expecting="", **options):
-        expected.append(expecting or r"(?!)")
-        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
-        contexts.append(context)
-        context.set_default_timeout(TIMEOUT)
-        home = re.match(r"https?://[^/]+", url)[0]
-        context.on("console", lambda message: message.type in {"error", "warning"} and complaints.append(message.text))
-        context.on("weberror", lambda error: complaints.append(f"failed: {error.error}"))
-        context.on(
-            "request", lambda request: is_own(request.url, home) or complaints.append(f"request to {request.url}")
-        )
-        page = context.new_page()
-        page.goto(url)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert [text for text in complaints if not any(re.search(each, text) for each in expected)] == []
-
-
-def is_own(url, home):
-    return url.startswith((home, f"blob:{home}", "data:"))
-
-
-@contextmanager
-def saved(page):
-    """Yield a list that contains the name and text of the downloaded file at the end."""
-    download_record = []
-    with page.expect_download() as download:
-        yield download_record
-    download_record += [download.value.suggested_filename, download.value.path().read_text()]
-
-
-def number_of(page, tile):
-    text = page.inner_text(f".tiles [data-fact={tile}] dd")
-    return int(text.replace(",", "")) if text != "–" else 0
-
-
-def wait_for_trees(page, least):
-    page.wait_for_function(
-        "least => Number(document.querySelector('.tiles dd')?.textContent.replaceAll(',', '')) >= least", arg=least
-    )
-
-
-def drop(page, name, text):
-    """Drop a file on the page."""
-    make = (
-        "([name, text]) => { const given = new DataTransfer(); given.items.add(new File([text], name)); return given }"
-    )
-    page.wait_for_selector(".drop")
-    page.dispatch_event(".drop", "drop", {"dataTransfer": page.evaluate_handle(make, [name, text])})
-
-
 def test_a_job_is_submitted_with_the_form_and_shows_its_rules(cluster, show, frame):
     page = show(f"{cluster.url}/#/new", permissions=["clipboard-read", "clipboard-write"])
     drop(page, "cells.csv", frame.to_csv(index=False))
-    page.wait_for_selector(".columns .target:has-text('target')")
-    page.uncheck(".columns li:has-text('worst_area') input[type=checkbox]")
+    page.wait_for_selector("th.target:has-text('target')")
+    page.uncheck("[aria-label='Use worst_area']")
+    open_advanced(page)
     page.fill("#set-trees", "400")
     page.wait_for_selector(".plan .figure:text-is('969')")  # 3 of 19
-    assert "a few seconds" in page.inner_text(".plan")
+    assert page.inner_text(".estimate") == "Takes a few seconds."
     page.fill("#set-subset_size", "4")
     page.wait_for_selector(".plan .figure:text-is('3,876')")
-    page.click("text=More settings")
     page.fill("#set-batch", "5")
-    page.click("text=Start mining")
+    start(page)
 
     page.wait_for_selector(".rule-section h2:has-text('so far')")
     page.wait_for_selector(".rule")
     first = number_of(page, "Trees")
     page.wait_for_selector(".state.large[data-state=done]")
-    page.wait_for_selector(".rule-section h2:not(:has-text('so far'))")  # the final rules are loaded after the end
-    assert number_of(page, "Trees") == 400 > first
-    assert page.locator(".rule").count() == number_of(page, "Rules") > 0
-    assert "worst_area" not in page.inner_text(".rules")
-    assert page.locator(".sentence").all_inner_texts() == cluster.sentences(page.url)
-    assert page.locator(".chart .best").count() == 1
-    page.click(".rule .copy >> nth=0")
-    page.wait_for_selector("text=Copied")
-    assert page.evaluate("navigator.clipboard.readText()").startswith("IF ")
+    page.wait_for_selector(".finding")  # the findings are loaded after the end
+    assert first < 400
+    assert "400" in page.locator(".facts > div", has_text="Trees").inner_text()
+    assert "worst_area" not in page.inner_text("#cards")
+    assert page.locator(".finding .sentence").all_inner_texts() == cluster.sentences(page.url)
+    page.wait_for_selector("#figure-history .best >> nth=0")
+    page.get_by_role("button", name="Copy R1 as Text").click()
+    page.wait_for_selector("text=Text copied")
+    assert page.evaluate("navigator.clipboard.readText()").strip() in cluster.sentences(page.url)
+    page.click(".menu summary")
     with saved(page) as file:
         page.click(".files >> text=CSV")
     assert file[0] == "cells-rules.csv"
-    assert len(list(csv.reader(io.StringIO(file[1])))) == page.locator(".rule").count() + 1
+    assert len(list(csv.reader(io.StringIO(file[1])))) == page.locator(".finding").count() + 1
     with page.expect_popup() as popup:
-        page.click("text=Report")
+        page.click("text=Open report")
     popup.value.wait_for_selector("h1")
     assert popup.value.url.startswith("blob:")
     # Its own style applies: the policy of the page that opens it permits it.
@@ -200,41 +94,66 @@ def test_a_job_is_submitted_with_the_form_and_shows_its_rules(cluster, show, fra
 def test_errors_are_shown_at_their_fields(cluster, show, addresses):
     (form,) = (address for address in addresses if "table=" in address)
     page = show(f"{cluster.url}/{form}", expecting="422")
+    open_advanced(page)
     page.fill("#set-max_depth", "99")
     page.fill("#set-subset_size", "two")
     page.wait_for_selector("#set-max_depth[aria-invalid=true]")
     assert "12" in page.inner_text("#set-max_depth-error")
     assert "'two'" in page.inner_text("#set-subset_size-error")
+    beside = page.locator(".problems .error").all_inner_texts()
+    assert [text.partition(":")[0] for text in beside] == ["Features per tree", "Maximum depth"]
+    open_advanced(page)
+    page.click(".problems .error:has-text('Maximum depth') button")
+    assert page.evaluate("document.activeElement.id") == "set-max_depth"
     page.fill("#set-max_depth", "5")
     page.fill("#set-subset_size", "40")  # too large for 20 features, which only the plan detects
     page.wait_for_selector("#set-subset_size-error:has-text('20')")
     assert page.locator("#set-max_depth[aria-invalid]").count() == 0
 
     page.fill("#set-subset_size", "2")
-    page.check(".columns li:has-text('worst_area') input[type=radio]")  # a quantity
-    page.wait_for_selector("#set-target_above[aria-invalid=true]")
-    page.fill("#set-target_above", "median")
     page.wait_for_selector(".plan .figure:text-is('190')")
+    assert page.locator(".problems .error").count() == 0
+
+
+def test_a_finished_job_is_its_report_and_a_row_can_be_tried_on_it(cluster, show, frame):
+    job = cluster.submit(cluster.dataset(frame), trees=60, holdout=0.2)
+    page = show(f"{cluster.url}/#/jobs/{job}")
+    page.wait_for_selector(".finding")
+
+    page.get_by_role("link", name="Try a row").click()
+    page.locator(".try-results .match a").first.click()
+
+    rule = page.locator(".try-results .match").first.get_attribute("data-rule")
+    assert page.get_by_role("region", name=f"Evidence for {rule}").is_visible()
+    assert page.url == f"{cluster.url}/#job={job}&finding={rule}"  # links of the report do not leave the job
+    fields = page.locator(".try-fields .try-field").evaluate_all(
+        "fields => fields.map((each) => [each.querySelector('label').textContent, each.querySelector('input').value])"
+    )
+    row = {name: float(value) if value else None for name, value in fields}
+    answer = httpx.post(f"{cluster.url}/v1/jobs/{job}/explain", json={"rows": [row]}).raise_for_status().json()
+    shown = page.locator(".try-results .match").evaluate_all("items => items.map((item) => item.dataset.rule)")
+    assert sorted(shown) == sorted(answer["rows"][0]["rules"])
 
 
 def test_names_and_values_from_the_table_stay_text(cluster, show, hostile):
     page = show(f"{cluster.url}/#/new")
-    text = hostile.to_csv(index=False).encode()
-    page.set_input_files("#file", {"name": "<b>bold</b> 😀.csv", "mimeType": "text/csv", "buffer": text})
-    page.wait_for_selector(".plan .figure:not(:text-is('–'))")
-    listed = page.inner_text(".columns")
-    page.check(f"[aria-label={f'Use {HOSTILE[0]} as target'!r}]")
+    choose_file(page, "<b>bold</b> 😀.csv", hostile.to_csv(index=False).encode())
+    page.wait_for_selector(".preview td")
+    listed = page.inner_text(".table-section")
+    page.select_option("#target", HOSTILE[0])
+    page.click(".noticed li:has-text('nearly repeats') button")  # the column that determines the class
+    page.wait_for_selector(PLANNED)
+    open_advanced(page)
     page.fill("#set-subset_size", "2")
-    page.click("text=Start mining")
-    page.wait_for_selector(".rule")
-    page.wait_for_selector(".state.large[data-state=done]")
+    start(page)
+    page.wait_for_selector(".finding")
 
     assert all(name in listed for name in HOSTILE)
     assert page.inner_text("h1") == "<b>bold</b> 😀.csv"
-    assert f"{HOSTILE[0]} = " in page.inner_text(".rules")
-    assert "</td><b>bold" in page.inner_text(".rules")
-    assert page.locator(".sentence").all_inner_texts() == cluster.sentences(page.url)
-    assert page.locator("main script, main img, main b").count() == 0
+    assert f"{HOSTILE[0]} = " in page.inner_text("#cards")
+    assert "</td><b>bold" in page.inner_text("#cards")
+    assert page.locator(".finding .sentence").all_inner_texts() == cluster.sentences(page.url)
+    assert page.locator("main script, main img, .condition b, .then b").count() == 0
     page.goto(f"{cluster.url}/#/")
     page.wait_for_selector(".jobs .name:has-text('<b>bold</b>')")
 
@@ -246,6 +165,7 @@ def test_a_job_is_paused_resumed_and_cancelled(cluster, show, frame):
     page.wait_for_selector(".load:has-text('busy')")
     page.click("text=Pause")
     page.wait_for_selector(".state.large[data-state=paused]")
+    page.wait_for_selector(".job-status[data-kind=wait]:has-text('Press Resume')")
     rested = number_of(page, "Trees")
     page.click("text=Resume")
     wait_for_trees(page, rested + 10)
@@ -254,7 +174,8 @@ def test_a_job_is_paused_resumed_and_cancelled(cluster, show, frame):
     page.wait_for_selector(".state.large[data-state=cancelled]")
 
     assert page.locator("button:has-text('Pause')").count() == 0
-    page.click("text=Delete")
+    page.click(".menu summary")
+    page.click("text=Delete this job")
     page.click("text=Really delete?")
     page.wait_for_selector(".jobs")
     assert page.locator(f"a[href='#/jobs/{job}']").count() == 0
@@ -271,13 +192,14 @@ def test_a_failed_job_shows_the_reason(cluster, show):
         assert page.locator("button:has-text('Pause')").count() == 0
         page.goto(f"{cluster.url}/#/")
         page.wait_for_selector(f"a[href='#/jobs/{job}'] .state[data-state=failed]")
-        assert page.inner_text(f"a[href='#/jobs/{job}'] .tenant") == "default"
 
 
 def test_a_page_opened_late_shows_the_whole_search(cluster, show, frame):
-    job = cluster.submit(cluster.dataset(frame), seed=6, trees=1500, batch=100)
+    job = cluster.submit(cluster.dataset(frame), seed=6, trees=15_000, subset_size=5, batch=10)
     page = show(f"{cluster.url}/#/jobs/{job}")
-    page.wait_for_selector(".state.large[data-state=done]")
+    wait_for_trees(page, 1500)
+    page.click("text=Pause")
+    page.wait_for_selector(".state.large[data-state=paused]")
     page.reload()
     page.wait_for_selector(".chart .tree", state="attached")
 
@@ -296,9 +218,9 @@ def test_a_job_without_findings_shows_why(cluster, show):
 
     page = show(f"{cluster.url}/#/jobs/{cluster.submit(table, certify='off')}")
     page.wait_for_selector(".state.large[data-state=done]")
-    page.wait_for_selector(".rule-section h2:text-is('No findings')")
+    page.wait_for_selector(".headline:text-is('No findings for target.')")
 
-    first, *classes = page.locator(".reasons p").all_inner_texts()
+    first, *classes = page.locator("#findings > .empty, #findings > .missing").all_inner_texts()
     assert first.startswith("None of the ")
     assert [text.partition(":")[0] for text in classes] == ["No finding for target = no", "No finding for target = yes"]
     assert "“Greatest adjusted p” 0." in classes[1]
@@ -307,12 +229,11 @@ def test_a_job_without_findings_shows_why(cluster, show):
 
 def test_the_form_accepts_parquet_too(cluster, show, frame):
     page = show(f"{cluster.url}/#/new")
-    file = {"name": "cells.parquet", "mimeType": "", "buffer": frame.to_parquet()}
-    page.set_input_files("#file", file)
+    choose_file(page, "cells.parquet", frame.to_parquet())
 
-    page.wait_for_selector(f"text=cells.parquet: {len(frame)} rows, {frame.shape[1]} columns")
-    page.wait_for_selector(".plan .figure:text-is('1,140')")  # 3 of 20
-    assert page.locator(".columns li").count() == frame.shape[1]
+    page.wait_for_selector(f"text={len(frame)} rows, {frame.shape[1]} columns")
+    page.wait_for_selector(PLANNED)
+    assert page.locator(".preview th").count() == frame.shape[1]
 
 
 @pytest.mark.soak
@@ -383,8 +304,10 @@ def addresses(cluster, frame):
     job = cluster.submit(table, trees=60, holdout=0.2)
     return {
         "#/": ".jobs .name",
-        f"#/new?table={table}": ".plan .figure:not(:text-is('–'))",
-        f"#/jobs/{job}": ".rule",
+        "#/tables": ".tables .name",
+        f"#/new?table={table}": PLANNED,
+        f"#/jobs/{job}": ".finding",
+        f"#/compare?one={job}&other={cluster.submit(table, trees=60, seed=1)}": ".headline, .error",
     }
 
 
@@ -407,12 +330,9 @@ def test_nothing_is_wider_than_a_phone(cluster, show, addresses):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [375, 1600])
 def test_axe_finds_no_accessibility_problems(cluster, show, addresses, width, theme):
-    from axe_playwright_python.sync_playwright import Axe
-
     page = show(cluster.url, width=width, color_scheme=theme)
     for address in open_pages(page, cluster, addresses):
-        violations = Axe().run(page, options=AXE).response["violations"]
-        assert [(each["id"], each["nodes"][0]["html"]) for each in violations] == [], address
+        assert axe_violations(page) == [], address
 
 
 def test_a_job_can_be_opened_with_the_keyboard_and_receives_the_focus(cluster, show, addresses):

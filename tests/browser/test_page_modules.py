@@ -1,19 +1,16 @@
 """Modules of the browser interface, run in a real browser without a server: texts of conditions and rule cards."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-import scheduler.api.ui
 from maabo_dist.contract.conditions import Condition, DatePart, Op, condition_records
 from maabo_dist.contract.selection import CertificateInfo
 from maabo_dist.contract.wording import condition_texts
 from maabo_dist.report.summary import certificate_text
+from scheduler.api.ui import read_module
 
 pytestmark = pytest.mark.xdist_group("browser")
 
-ASSETS = Path(scheduler.api.ui.__file__).parent / "assets"
 HOME = "http://page.test"
 
 
@@ -25,7 +22,7 @@ def page(browser):
     def serve(route):
         name = route.request.url.removeprefix(f"{HOME}/")
         if name:
-            route.fulfill(path=ASSETS / name, content_type="text/javascript")
+            route.fulfill(body=read_module(name.removesuffix(".js")), content_type="text/javascript")
         else:
             route.fulfill(body="<!doctype html><title>x</title>", content_type="text/html")
 
@@ -192,3 +189,105 @@ def test_the_legend_says_how_rules_were_certified_as_the_terminal_does(page, shu
     )
 
     assert text.endswith(f". Certified: {certificate_text(certificate)}")
+
+
+RUNNING = {"state": "running", "wanted": "run", "trees": 10, "planned": 100}
+LOAD = {"schedulers": 1, "processes": 8, "tasks": 4, "waiting": 0, "busy": 0, "busyShare": 0.9, "running": 0}
+
+
+@pytest.mark.parametrize(
+    ("job", "load", "quiet", "kind", "words"),
+    [
+        ({"state": "done"}, {}, 0, None, ""),
+        ({}, {}, 1, None, ""),
+        ({"wanted": "cancel"}, {}, 1, "info", "Cancelling"),
+        ({"wanted": "pause"}, {}, 1, "info", "Pausing"),
+        ({"state": "paused", "wanted": "pause"}, {}, 900, "wait", "Press Resume"),
+        (
+            {"obstacle": {"kind": "workers", "text": "no worker has started a task", "remedy": "Start workers."}},
+            {},
+            1,
+            "stuck",
+            "No worker has started a task. Start workers.",
+        ),
+        ({"obstacle": {"kind": "later", "text": "x"}}, {}, 1, "stuck", "X."),
+        ({"state": "queued"}, {"schedulers": 0}, 1, "stuck", "Start one with: python -m scheduler"),
+        ({}, {"processes": 0, "busyShare": None}, 1, "stuck", "celery -A workers.app worker"),
+        ({"state": "queued"}, {"running": 3}, 1, "wait", "3 other jobs are running"),
+        ({"state": "queued"}, {}, 1, "info", "Waiting for a scheduler."),
+        ({"state": "queued"}, {}, 60, "wait", "Waiting for a scheduler for 1 min."),
+        ({}, {}, 45, "wait", "No progress for 45 s: the workers are busy, and this table takes long."),
+        ({}, {"busyShare": None, "tasks": None, "schedulers": None}, 45, "wait", "No progress for 45 s. The table"),
+        ({}, {"busyShare": 0, "waiting": 4}, 45, "stuck", "4 tasks wait, and no worker takes them."),
+        ({}, {"busyShare": 0}, 45, "stuck", "have taken 4 tasks and do not answer"),
+        ({}, {"busyShare": 0, "tasks": 0}, 45, "stuck", "no task is under way"),
+        ({}, {"busyShare": 0.2}, 1, "info", "batches in flight"),
+    ],
+)
+def test_the_status_says_what_a_job_waits_for_and_what_to_do(page, job, load, quiet, kind, words):
+    status = page.evaluate(
+        "async ([job, load, quiet]) => (await import('/job-status.js')).explainStatus(job, load, quiet)",
+        [RUNNING | job, LOAD | load, quiet],
+    )
+
+    assert (status and status["kind"]) == kind
+    assert words in (f"{status['text']} {status['advice']}" if status else "")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.2, "a few seconds"),
+        (9.9, "a few seconds"),
+        (14, "about 10 seconds"),
+        (48, "about 50 seconds"),
+        (59, "about 1 minute"),
+        (200, "about 3 minutes"),
+        (3500, "about 1 hour"),
+        (40_000, "about 11 hours"),
+        (400_000, "about 5 days"),
+    ],
+)
+def test_estimates_are_no_more_precise_than_they_can_be(page, seconds, text):
+    shown = page.evaluate("async (seconds) => (await import('/format.js')).roughDuration(seconds)", seconds)
+
+    assert shown == text
+
+
+def test_a_user_decides_about_each_column_in_the_end(page):
+    features = [
+        {"name": "id", "use": "identifier"},
+        {"name": "x", "use": "feature"},
+        {"name": "future", "use": "feature"},
+        {"name": "y", "use": "feature"},
+    ]
+    values = page.evaluate(
+        """async (dataset) => {
+            const { columnChoice } = await import('/column-choice.js');
+            const choice = columnChoice(dataset);
+            const values = [choice.value()];
+            choice.addLeaks(["future"]);
+            values.push(choice.value());
+            choice.setUsed("x", false);
+            values.push(choice.value());
+            choice.setUsed("id", true);
+            values.push(choice.value());
+            choice.setUsed("future", true);
+            choice.setUsed("id", false);
+            values.push(choice.value(), choice.addLeaks(["future"]));
+            choice.setTarget("x");
+            values.push(choice.value());
+            return values;
+        }""",
+        {"features": features, "target": "y"},
+    )
+
+    assert values == [
+        {"target": "y", "exclude": []},
+        {"target": "y", "exclude": ["future"]},
+        {"target": "y", "exclude": ["x", "future"]},
+        {"target": "y", "include": ["id"]},
+        {"target": "y", "exclude": ["x"]},
+        False,
+        {"target": "x", "exclude": []},
+    ]

@@ -1,15 +1,21 @@
 """The report in a real browser, operated as a reader does."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
+from maabo_dist.report.briefing import headline, useful_order
+from maabo_dist.report.coverage import with_coverage
 from maabo_dist.report.document import result_document
-from maabo_dist.report.exports import to_sql
+from maabo_dist.report.exports import to_pandas, to_sql
 from maabo_dist.report.figures import figures_of
 from maabo_dist.report.html import report_page
+from maabo_dist.report.summary import split_failed
 from maabo_dist.settings import MiningSettings, TableSettings
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -27,76 +33,122 @@ def a_table(rows=500):
     return pd.DataFrame({**columns, "survived": np.where(is_survivor, "yes", "</script>")})
 
 
-@pytest.fixture(scope="module")
-def document_and_page():
+def mine_report(path, **settings):
+    """Mine the table and write its report; return the document."""
     table = prepare(a_table(), TableSettings(target="survived"))
-    chosen = MiningSettings(min_samples=10, gini=0.8, holdout=0.2, trees="100%", probes=2)
-    result = mine(table.columns, chosen, keep_records=True)
-    document = result_document(result, {"name": "<i>ship</i>.csv"})
-    return document, report_page(document, figures_of(result, table.columns))
+    result = mine(table.columns, MiningSettings(holdout=0.2, trees="100%", probes=2, **settings), keep_records=True)
+    document = with_coverage(result_document(result, {"name": "<i>ship</i>.csv"}), table.columns)
+    path.write_text(report_page(document, figures_of(result, table.columns)), encoding="utf-8")
+    return document
 
 
 @pytest.fixture(scope="module")
-def report(document_and_page, tmp_path_factory):
-    path = tmp_path_factory.mktemp("report") / "rules.html"
-    path.write_text(document_and_page[1], encoding="utf-8")
-    return path
+def report(tmp_path_factory):
+    return tmp_path_factory.mktemp("report") / "rules.html"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def document(report):
+    return mine_report(report)
+
+
+@pytest.fixture(scope="module")
+def report_of_many(tmp_path_factory):
+    """A report of so many findings that it has filters, and its document."""
+    path = tmp_path_factory.mktemp("report") / "many.html"
+    return path, mine_report(path, all=True)
 
 
 def ids(page):
-    """Return the visible rules in order."""
-    return page.locator("table.rules > tbody[id]:visible").evaluate_all("bodies => bodies.map((body) => body.id)")
+    """Return the visible findings in order."""
+    return page.locator(".finding:visible").evaluate_all("cards => cards.map((card) => card.id)")
 
 
-def test_it_opens_with_every_rule_and_every_figure(opened, report, document_and_page):
+def useful_ids(document):
+    return [rule.id for rule in [*useful_order(document), *split_failed(document)[1]]]
+
+
+def test_it_opens_with_every_finding_and_every_figure(opened, report, document):
     page = opened(report)
 
-    assert ids(page) == [rule.id for rule in document_and_page[0].rules]
-    for kind in ("scatter", "heat", "rows", "use", "history"):
+    assert ids(page) == useful_ids(document)
+    assert headline(document) in page.get_by_role("heading", level=1).inner_text().replace("\u00a0", " ")
+    for kind in ("scatter", "use", "history"):
         assert page.locator(f"#figure-{kind} .picture [role=img]").first.bounding_box()["height"] > 50
 
 
-def test_a_column_head_sorts_in_both_directions(opened, report, document_and_page):
-    page = opened(report, width=1500)
-    by_n = [rule.n for rule in document_and_page[0].rules]
-
-    page.get_by_role("button", name="n training", exact=True).click()
-    down = [by_n[int(name[1:]) - 1] for name in ids(page)]
-    assert page.locator("th[data-key=n]").get_attribute("aria-sort") == "descending"
-    page.get_by_role("button", name="n training", exact=True).click()
-    up = [by_n[int(name[1:]) - 1] for name in ids(page)]
-
-    assert (down, up) == (sorted(by_n, reverse=True), sorted(by_n))
-    assert page.locator("th[aria-sort]").count() == 1
+@pytest.fixture(scope="module", params=["diabetes", "wine", "breast_cancer"])
+def bundled_report(request, tmp_path_factory):
+    frame, settings = load_bundled(request.param)
+    columns = prepare(frame, settings).columns
+    result = mine(columns, MiningSettings(trees=100), keep_records=True)
+    document = with_coverage(result_document(result, {"name": request.param}), columns)
+    path = tmp_path_factory.mktemp("report") / "rules.html"
+    path.write_text(report_page(document, figures_of(result, columns)), encoding="utf-8")
+    return path
 
 
-def test_filters_leave_the_rules_of_a_class_a_feature_and_a_text(opened, report, document_and_page):
-    page = opened(report)
-    rules = document_and_page[0].rules
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
+def test_the_first_finding_is_on_the_first_screen(opened, bundled_report, width, height):
+    page = opened(bundled_report, width=width)
+
+    for part in (".headline", ".finding .badge", ".finding .sentence", ".finding .comparison svg"):
+        box = page.locator(part).first.bounding_box()
+        assert box["y"] + box["height"] < height, part
+
+
+def test_a_report_prints_to_two_or_three_pages_without_form_and_figures(opened, bundled_report):
+    page = opened(bundled_report, width=1440)
+
+    pdf = page.pdf(format="A4", prefer_css_page_size=True)
+
+    assert 1 <= len(re.findall(rb"/Type\s*/Page[^s]", pdf)) <= 3
+    page.emulate_media(media="print")
+    assert page.locator(".finding .sentence").first.is_visible()
+    assert not page.locator("#try, #pictures, .finding-tools").filter(visible=True).count()
+
+
+def test_a_list_sorts_the_findings(opened, report_of_many):
+    path, document = report_of_many
+    page = opened(path)
+    by_id = {rule.id: rule for rule in document.rules}
+
+    page.locator("#sort").select_option(value="p")
+    by_p = [(by_id[name].verdict == "failed", by_id[name].certificate.p) for name in ids(page)]
+    page.locator("#sort").select_option(value="rows")
+    by_rows = [(by_id[name].verdict == "failed", -by_id[name].mined_n) for name in ids(page)]
+
+    assert (by_p, by_rows) == (sorted(by_p), sorted(by_rows))
+
+
+def test_filters_leave_the_findings_of_a_class_a_column_and_a_text(opened, report_of_many):
+    path, document = report_of_many
+    page = opened(path)
+    rules = {rule.id: rule for rule in document.rules}
 
     page.locator("#class").select_option(label="</script>")
-    assert ids(page) == [rule.id for rule in rules if rule.label == "</script>"]
+    assert ids(page) == [name for name in useful_ids(document) if rules[name].label == "</script>"]
     page.get_by_role("button", name="Clear").click()
     page.locator("#feature").select_option(value=HOSTILE)
-    of_feature = [rule.id for rule in rules if HOSTILE in {entry.feature for entry in rule.conditions}]
-    page.wait_for_function(
-        f"document.querySelectorAll('table.rules > tbody[id]:not([hidden])').length === {len(of_feature)}"
-    )
-    assert ids(page) == of_feature
-    assert page.get_by_role("status").first.inner_text() == f"{len(of_feature)} of {len(rules)} rules"
+    of_column = [
+        name for name in useful_ids(document) if HOSTILE in {entry.feature for entry in rules[name].conditions}
+    ]
+    page.wait_for_function(f"document.querySelectorAll('.finding:not([hidden])').length === {len(of_column)}")
+    assert ids(page) == of_column
+    assert page.locator("#filter-status").inner_text() == f"{len(of_column)} of {len(rules)} shown"
     page.locator("#feature").select_option(value="")
     page.locator("#text").fill("sex = female")
-    assert ids(page) == [rule.id for rule in rules if "sex = female" in rule.text]
+    assert ids(page) == [name for name in useful_ids(document) if "sex = female" in rules[name].text]
 
 
-def test_enter_opens_a_rule_with_its_histograms_and_its_tree(opened, report, document_and_page):
+def test_enter_opens_the_evidence_of_a_finding_with_its_histograms_and_its_tree(opened, report, document):
     page = opened(report)
-    rule = document_and_page[0].rules[0]
+    rule = document.rules[0]
 
-    page.get_by_role("button", name="R1, details").focus()
+    page.get_by_role("button", name="R1, evidence").focus()
     page.keyboard.press("Enter")
 
-    panel = page.get_by_role("region", name="R1 in detail")
+    panel = page.get_by_role("region", name="Evidence for R1")
     assert panel.locator(".histogram svg").count() == len({entry.feature for entry in rule.conditions})
     assert panel.locator(".leafbox").count() == 1
     assert panel.locator(".edge.lit").count() >= len(rule.conditions)
@@ -105,28 +157,46 @@ def test_enter_opens_a_rule_with_its_histograms_and_its_tree(opened, report, doc
     assert not panel.is_visible()
 
 
-def test_an_address_opens_its_rule_and_similar_rules_lead_on(opened, report):
+def test_an_address_opens_its_finding_and_similar_findings_lead_on(opened, report):
     page = opened(report, fragment="#R2")
 
-    panel = page.get_by_role("region", name="R2 in detail")
+    panel = page.get_by_role("region", name="Evidence for R2")
     assert panel.is_visible()
     link = panel.get_by_role("link").first
     link.click()
-    assert page.get_by_role("region", name=f"{link.inner_text()} in detail").is_visible()
+    assert page.get_by_role("region", name=f"Evidence for {link.inner_text()}").is_visible()
 
 
-def test_sql_is_copied_to_the_clipboard(opened, report, document_and_page):
+@pytest.mark.parametrize(("name", "export"), [("SQL", to_sql), ("Python", to_pandas)])
+def test_a_finding_is_copied_to_the_clipboard(opened, report, document, name, export):
     page = opened(report, permissions=["clipboard-read", "clipboard-write"])
-    document = document_and_page[0]
 
-    page.locator("#R1 tr.rule td.text").click()
-    panel = page.get_by_role("region", name="R1 in detail")
-    panel.get_by_role("button", name="SQL").click()
+    page.get_by_role("button", name=f"Copy R1 as {name}").click()
 
-    panel.get_by_text("SQL copied").wait_for()
-    expected = to_sql(document.model_copy(update={"rules": document.rules[:1]}))
-    assert page.evaluate("navigator.clipboard.readText()") == expected
-    assert panel.locator("pre").inner_text() == expected
+    page.locator("#R1").get_by_text(f"{name} copied").wait_for()
+    alone = document.model_copy(update={"rules": document.rules[:1], "missing_classes": ()})
+    assert page.evaluate("navigator.clipboard.readText()") == export(alone)
+
+
+def test_a_verdict_is_explained_by_hovering_by_the_keyboard_and_by_a_tap(opened, report):
+    page = opened(report)
+    badge, meaning = page.locator("#R1 .badge"), page.locator(".about:popover-open")
+
+    badge.hover()
+    meaning.wait_for()
+    assert "rows" in meaning.inner_text()
+    page.mouse.move(5, 5)
+    meaning.wait_for(state="detached")
+    badge.focus()
+    page.keyboard.press("Enter")
+    assert meaning.is_visible()
+    page.keyboard.press("Escape")
+    assert meaning.count() == 0
+
+    phone = opened(report, width=390, has_touch=True)
+    phone.locator("#R1 .badge").tap()
+    box = phone.locator(".about:popover-open").bounding_box()
+    assert 0 <= box["x"] <= box["x"] + box["width"] <= 390
 
 
 def test_the_theme_follows_the_system_until_the_button_says_otherwise(opened, report):
@@ -145,32 +215,25 @@ def test_the_theme_follows_the_system_until_the_button_says_otherwise(opened, re
 def test_nothing_is_wider_than_the_screen(opened, report, width):
     page = opened(report, width=width)
 
-    page.get_by_role("button", name="R1, details").click()
+    page.get_by_role("button", name="R1, evidence").click()
 
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-def test_on_a_telephone_rules_are_sorted_by_a_list(opened, report, document_and_page):
-    page = opened(report, width=375)
-    by_p = {rule.id: (rule.verdict == "failed", rule.certificate.p) for rule in document_and_page[0].rules}
-
-    page.locator("#sort").select_option(value="p")
-
-    assert [by_p[name] for name in ids(page)] == sorted(by_p.values())
 
 
 def test_hostile_names_are_text(opened, report):
     page = opened(report)
 
-    assert page.locator("td.text b:not(.then)").count() == 0
+    assert page.locator(".condition b, .dataset i").count() == 0
     assert page.get_by_text("<i>ship</i>.csv", exact=True).is_visible()
-    assert page.locator("td.text", has_text=HOSTILE).count() > 0
+    assert page.locator(".condition", has_text=HOSTILE).count() > 0
 
 
-def test_rules_are_visible_without_the_script(opened, report, document_and_page):
+def test_findings_are_visible_and_verdicts_explained_without_the_script(opened, report, document):
     page = opened(report, java_script_enabled=False)
 
-    assert page.locator("table.rules > tbody[id]").count() == len(document_and_page[0].rules)
+    assert page.locator(".finding").count() == len(document.rules)
+    page.locator("#R1 .badge").click()
+    assert page.locator(".about:popover-open").is_visible()
     assert page.get_by_role("heading", level=1).is_visible()
     assert not page.get_by_role("heading", name="Figures").is_visible()
 
@@ -179,7 +242,7 @@ def test_rules_are_visible_without_the_script(opened, report, document_and_page)
 def test_axe_finds_nothing(opened, report, width, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     page = opened(report, width=width, color_scheme=scheme, bypass_csp=True)
-    page.get_by_role("button", name="R1, details").click()
+    page.get_by_role("button", name="R1, evidence").click()
 
     axe_results = axe.Axe().run(page)
 

@@ -198,6 +198,21 @@ def test_an_id_stays_whole_on_a_narrow_terminal(run, scheduler, monkeypatch):
     assert "cancelled" in out
 
 
+def test_the_name_of_the_table_stays_readable_on_a_terminal_of_80_columns(run, scheduler, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    scheduler.add(JOB, JobState.RUNNING, name="customers.csv", trees=2048, planned=10_000, rules=12, seconds=9_000)
+
+    _, out, _ = run("jobs")
+
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", out)
+    (line,) = (line for line in plain.splitlines() if "7f3a" in line)
+    cells = re.split(r" {2,}", line.strip())
+    assert cells[:5] == ["7f3a0000", "running", "customers.csv", "2,048/10,000 (20 %)", "12"]
+    assert max(map(len, plain.splitlines())) <= 80
+
+
 def test_jobs_are_filtered_and_limited(run, scheduler):
     for number in range(5):
         scheduler.add(f"{number:032x}", JobState.DONE if number % 2 else JobState.QUEUED)

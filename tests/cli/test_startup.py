@@ -28,7 +28,7 @@ def test_the_queue_client_loads_no_tables_and_no_kernels():
 
 
 def test_the_processes_of_a_cluster_start_without_packages_for_reading_and_testing_tables():
-    modules = "scheduler.__main__, scheduler.core.loop, scheduler.api.app, workers.app"
+    modules = "scheduler.__main__, scheduler.core.loop, scheduler.api.server, workers.app"
     program = PROGRAM.format(module=modules, heavy=("pandas", "pyarrow", "sklearn", "scipy.special", "rich"))
 
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout

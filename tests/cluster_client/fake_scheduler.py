@@ -14,6 +14,7 @@ from maabo_dist.contract.messages import Request
 from maabo_dist.data.columns import Columns
 from maabo_dist.errors import MaaboError
 from maabo_dist.mining.local import mine
+from maabo_dist.report.coverage import with_coverage
 from maabo_dist.report.document import result_document
 
 _STATES = {"pause": JobState.PAUSED, "resume": JobState.RUNNING, "cancel": JobState.CANCELLED}
@@ -83,9 +84,10 @@ class FakeScheduler:
             path = Path(folder) / "table"
             settings = self.settings.model_copy(update={"store_url": self.cluster.store})
             open_store(settings, self.redis).get(f"columns/{spec.dataset.fingerprint}", path)
-            result = mine(Columns.load(path), spec.settings)
+            columns = Columns.load(path)
+            result = mine(columns, spec.settings)
         dataset = {"name": spec.dataset.name, "settings": spec.dataset.settings.model_dump(mode="json")}
-        document = result_document(result, dataset)
+        document = with_coverage(result_document(result, dataset), columns)
         document = document.model_copy(update={"notes": (*spec.dataset.notes, *document.notes)})
         self.change(
             self.records[spec.id],

@@ -69,7 +69,7 @@ def test_after_fitting_it_shows_the_rules_with_their_evidence(miner):
     assert sentence.lower().partition("also")[0] == rule.text.lower()
     assert numbers == [
         f"{rule.n:,}",
-        " → ".join(f"{part.precision:.2f}" for part in parts) + ", held up",
+        " → ".join(f"{part.precision:.2f}" for part in parts) + f", {rule.verdict.value}",
         f"{rule.holdout.lift:.2f}",
     ]
     assert miner._repr_mimebundle_()["text/html"] == miner._repr_html_()

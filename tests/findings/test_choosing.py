@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from maabo_dist.findings import evidence
 from maabo_dist.findings.candidates import find_candidates, support
 from maabo_dist.findings.rowbits import MinedRows
-from maabo_dist.findings.selection import SAME_ROWS, choose_findings, have_same_rows, jaccard, wilson_low
+from maabo_dist.findings.selection import (
+    SAME_ROWS,
+    choose_findings,
+    contain_each_other,
+    have_same_rows,
+    jaccard,
+    wilson_low,
+)
 from maabo_dist.rules.leaves import LeafFilter, reliable_leaves
 from maabo_dist.rules.statistics import wilson
 from maabo_dist.trees.training import depth_search
@@ -75,6 +82,7 @@ def test_findings_of_a_class_cover_different_rows_and_every_class_with_rules_has
     for group in groups:
         same_class = [head for head in heads if head != group.head and rules.labels[head] == rules.labels[group.head]]
         assert (jaccard(covered[group.head], covered[same_class]) < SAME_ROWS).all()
+        assert not contain_each_other(covered[group.head], covered[same_class]).any()
         assert (rules.labels[list(group.others)] == rules.labels[group.head]).all()
         assert have_same_rows(covered[group.head], covered[list(group.others)]).all()
     tentative = [not strong[head] for head in heads]

@@ -375,9 +375,11 @@ def test_dark_axes_get_the_dark_palette(cancer):
     assert to_rgb(ax.patches[-1].get_facecolor()) == to_rgb(DARK.accent)
 
 
-@pytest.mark.parametrize(("palette", "selector"), [(LIGHT, ":root {"), (DARK, ':root[data-theme="dark"] {')])
+@pytest.mark.parametrize(
+    ("palette", "selector"), [(LIGHT, ".briefing {"), (DARK, ':root[data-theme="dark"] .briefing {')]
+)
 def test_the_colours_are_those_of_the_report(palette, selector):
-    css = files("maabo_dist.report.html").joinpath("assets/report.css").read_text(encoding="utf-8")
+    css = files("maabo_dist.report.html").joinpath("assets/briefing.css").read_text(encoding="utf-8")
     block = css[css.index(selector) :].partition("}")[0]
     colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block))
 

@@ -37,10 +37,10 @@ def test_other_wordings_are_below_the_finding(stand_ins, text):
 
     lines = printed(document).splitlines()
     (place,) = (index for index, line in enumerate(lines) if line.strip() == text)
-    assert "→ survived = 1" in lines[place - 1]
-    assert lines[place + 1].strip().startswith("R2")
+    assert "adjusted p = 0.001" in lines[place - 1]
+    assert lines[place + 2].strip().startswith("R2")
     assert f"| {text.removeprefix('also ')} |" in to_markdown(document).replace("\\_", "_").replace("&gt;", ">")
-    assert f'<small class="also">{text.replace(">", "&gt;")}</small>' in report_page(document)
+    assert "Also seen as 7 other rules on nearly the same rows" in report_page(document)
     notebook = rules_html([MinedRule.of(rule, ("0", "1"), "survived") for rule in rules], "", [])
     assert notebook.count(text.replace(">", "&gt;")) == 1
 
@@ -53,14 +53,14 @@ def test_without_other_wordings_nothing_is_said():
     assert 'class="also"' not in report_page(document)
 
 
-def test_a_long_remark_ends_with_an_ellipsis_on_the_same_line():
-    stand_in = StandInRecord(column=80 * "w", instead_of="age", correlation=0.9)
+def test_the_other_wordings_of_a_card_are_folded_and_few():
+    stand_ins = tuple(StandInRecord(column=f"x{n}", instead_of="age", correlation=0.9) for n in range(9))
 
-    lines = printed(make_document(wide_rule(stand_ins=(stand_in,))), width=80).splitlines()
+    card = report_page(make_document(wide_rule(stand_ins=stand_ins))).partition("<script")[0]
 
-    (line,) = (line for line in lines if "wwww" in line)
-    assert len(line) == 79
-    assert line.endswith("…")
+    wordings = card.partition('<details class="also">')[2].partition("</details>")[0]
+    assert wordings.count(" in place of age") == 5
+    assert "The evidence lists more." in wordings
 
 
 def test_the_report_and_the_csv_have_every_stand_in():

@@ -1,7 +1,9 @@
 """Ledgers that are damaged, full, locked or unavailable."""
 
 import socket
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from functools import partial
+from tempfile import TemporaryDirectory
 
 import pytest
 from sqlalchemy import NullPool, create_engine, event, text
@@ -13,7 +15,7 @@ from scheduler.ledger.database import NETWORK_TIMEOUT, LedgerError
 from scheduler.ledger.leases import fenced
 from scheduler.ledger.search import ResultRow
 from tests import servers
-from tests.ledgers import a_job, connected, contents, held, numbers, opened, write_search
+from tests.ledgers import a_job, call_concurrently, connected, contents, held, numbers, opened, write_search
 
 pytestmark = pytest.mark.xdist_group("ledger")
 
@@ -129,6 +131,36 @@ def cut_off(url):
     others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     with connected(url) as connection:
         connection.execute(text(f"SELECT pg_terminate_backend(pid) {others}"))
+
+
+@pytest.mark.parametrize("processes", [1, 3, 8])
+def test_processes_share_the_connections_of_a_server(small_postgres, processes):
+    """17 connections are for ordinary users."""
+    with ExitStack() as stack:
+        ledgers = [stack.enter_context(opened(small_postgres)) for _ in range(processes)]
+
+        def submit(number):
+            ledger = ledgers[number % processes]
+            job = ledger.submissions.submit(a_job(number, settings={"seed": number}), 1.0, fresh=True).job
+            return ledger.jobs.get(job).id
+
+        calls = [partial(submit, 1000 * processes + number) for number in range(60)]
+        assert len(set(call_concurrently(*calls))) == len(calls)
+        with ledgers[0].database.read() as connection:
+            used = connection.execute(text("SELECT count(*) FROM pg_stat_activity WHERE usename = 'ordinary'")).scalar()
+        assert used <= 17
+
+
+@pytest.fixture(scope="module")
+def small_postgres(postgres):
+    with (
+        TemporaryDirectory(prefix="maabo-postgres-") as directory,
+        servers.postgres_server(directory, max_connections=20) as url,
+    ):
+        with connected(url) as connection:
+            connection.execute(text("CREATE ROLE ordinary LOGIN PASSWORD 'only-for-tests' IN ROLE pg_read_all_stats"))
+            connection.execute(text("GRANT ALL ON SCHEMA public TO ordinary"))
+        yield make_url(url).set(username="ordinary").render_as_string(hide_password=False)
 
 
 def test_a_missing_or_refusing_server_has_a_clear_error_without_the_password(postgres):

@@ -54,13 +54,15 @@ def a_later_version(monkeypatch):
 
 
 def make_version_1(url):
-    """A ledger of version 1, without searches on shuffled labels, with a running and a finished job."""
+    """A ledger of version 1, without shuffled searches and labels of jobs, with a running and a finished job."""
     with opened(url) as ledger:
         ledger.search.end_job(held(ledger, 2, **CALLBACK), 101.0, JobState.DONE)
         write_search(ledger, held(ledger))
     with connected(url) as connection:
         for table in ("maabo_shuffles", "maabo_shuffle_plans"):
             connection.execute(text(f"DROP TABLE {table}"))
+        for column in ("title", "note"):
+            connection.execute(text(f"ALTER TABLE maabo_jobs DROP COLUMN {column}"))
         connection.execute(text("UPDATE maabo_meta SET value = '1' WHERE key = 'schema'"))
 
 
@@ -72,6 +74,19 @@ def test_a_ledger_of_version_1_gets_room_for_searches_on_shuffled_labels(url):
         ledger.shuffles.write_plan(lease, 1001.0, ShufflePlanRow(24, -7.5), [ShuffleRow(0, 24)])
         assert ledger.shuffles.plan(lease.job) == ShufflePlanRow(24, -7.5)
         assert ledger.shuffles.rows(lease.job) == [ShuffleRow(0, 24)]
+
+
+def test_the_jobs_of_an_older_ledger_can_be_named(url):
+    make_version_1(url)
+
+    with opened(url) as ledger:
+        job = a_job(2).id
+        assert (ledger.jobs.get(job).title, ledger.jobs.get(job).note) == (None, None)
+        ledger.jobs.set_labels(job, {"title": "Spring"})
+        ledger.jobs.set_labels(job, {"note": "without prices"})
+        assert (ledger.jobs.get(job).title, ledger.jobs.get(job).note) == ("Spring", "without prices")
+        ledger.jobs.set_labels(job, {"title": None})
+        assert (ledger.jobs.get(job).title, ledger.jobs.get(job).note) == (None, "without prices")
 
 
 def test_a_ledger_of_an_older_version_is_migrated_with_its_jobs(url, a_later_version):

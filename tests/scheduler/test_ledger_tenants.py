@@ -13,7 +13,7 @@ from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.contract.problem import problem_of
 from scheduler.ledger import Ledger
 from scheduler.ledger.database import DuplicateError
-from scheduler.ledger.submissions import KeyReusedError
+from scheduler.ledger.submissions import KeyReusedError, Submission, SubmissionRequest
 from scheduler.ledger.tenants import DatasetRow, QuotaError, QuotaRow, TokenRow, make_token
 from tests.ledgers import TABLE, call_concurrently, opened
 
@@ -116,6 +116,61 @@ def test_tables_beyond_the_quota_are_refused(ledger):
     assert (ledger.datasets.bytes_stored("ann"), ledger.datasets.bytes_stored("zoe")) == (20, 0)
     ledger.datasets.delete("ann", "t1")
     ledger.datasets.add(a_table(3))
+
+
+def test_columns_prepared_from_a_table_count_until_it_is_deleted(ledger):
+    ledger.quotas.set(QuotaRow("ann", bytes=100))
+    table = a_table(1)
+    ledger.datasets.add(table)
+
+    assert ledger.datasets.add_columns(table, TABLE, 60)
+    assert ledger.datasets.add_columns(table, TABLE, 60)  # known already
+    assert ledger.datasets.bytes_stored("ann") == 70
+    with pytest.raises(QuotaError):
+        ledger.datasets.add_columns(table, "c" * 64, 31)
+    with pytest.raises(QuotaError):
+        ledger.datasets.add(a_table(2, size=31))
+    assert ledger.datasets.columns_of("t1") == [TABLE]
+    assert f"columns/{TABLE}" in ledger.artifacts()
+    ledger.datasets.delete("ann", "t1")
+    assert (ledger.datasets.bytes_stored("ann"), ledger.datasets.columns_of("t1")) == (0, [])
+    assert ledger.artifacts() == set()
+    assert not ledger.datasets.add_columns(table, TABLE, 60)
+
+
+def test_columns_are_removed_when_neither_a_table_nor_a_running_job_names_them(ledger):
+    removed = []
+    for number, tenant in ((1, "ann"), (2, "bob")):
+        ledger.datasets.add(a_table(number, tenant))
+        ledger.datasets.add_columns(a_table(number, tenant), TABLE, 60)
+    job = ledger.submissions.submit(a_job(dataset_id="t1"), 1.0).job
+
+    def removable():
+        return ledger.datasets.remove_unused_columns(TABLE, lambda: removed.append(TABLE))
+
+    ledger.datasets.delete("ann", "t1")
+    assert not removable()  # bob's table and ann's job
+    ledger.datasets.delete("bob", "t2")
+    assert not removable()  # ann's job
+    assert f"columns/{TABLE}" in ledger.artifacts()
+    end(ledger, job)
+    assert f"columns/{TABLE}" not in ledger.artifacts()
+    assert removable()
+    assert removed == [TABLE]
+
+
+def test_columns_that_no_job_uses_any_more_do_not_count(ledger):
+    ledger.datasets.add(a_table(1))
+    ledger.datasets.add_columns(a_table(1), TABLE, 60)
+    ids = [ledger.submissions.submit(a_job(dataset_id="t1", seed=seed), 1.0).job for seed in (1, 2)]
+    end_all = {lease.job: lease for lease in ledger.leases.acquire("one", 10.0, seconds=1, limit=100)}
+    for job in ids:
+        ledger.search.end_job(end_all[job], 10.0, JobState.DONE)
+
+    ledger.jobs.delete("ann", ids[0])
+    assert ledger.datasets.bytes_stored("ann") == 70
+    ledger.jobs.delete("ann", ids[1])
+    assert ledger.datasets.bytes_stored("ann") == 10
 
 
 def test_concurrent_uploads_do_not_exceed_the_quota(ledger, url):
@@ -301,6 +356,32 @@ def test_jobs_are_listed_newest_first_in_pages(ledger):
     assert {row.id for row in ledger.jobs.page("ann", dataset="d1")} == set(ids[1::2])
     assert ledger.jobs.page(None, limit=1)[0].id == others
     assert (ledger.jobs.get(ids[0], tenant="bob"), ledger.jobs.get(ids[0], tenant="ann").id) == (None, ids[0])
+
+
+def test_requests_of_one_transaction_are_decided_in_order_as_if_each_had_its_own(ledger):
+    ledger.quotas.set(QuotaRow("ann", queued=2))
+    jobs = [a_job(seed=seed) for seed in (1, 1, 2, 3, 1)]
+    requests = [
+        SubmissionRequest(jobs[0], 1.0, key="k", body=BODY),
+        SubmissionRequest(jobs[1], 1.0),  # equal work
+        SubmissionRequest(a_job(seed=9), 1.0, key="k", body=OTHER_BODY),
+        SubmissionRequest(jobs[2], 1.0, key="k2", body=BODY),
+        SubmissionRequest(jobs[3], 1.0, key="k3", body=BODY),  # one too many
+        SubmissionRequest(a_job("bob", seed=1), 1.0, key="k", body=OTHER_BODY),
+        SubmissionRequest(a_job(seed=8), 1.0, key="k2", body=BODY),  # the same key and body
+    ]
+
+    first, equal, reused, second, refused, other, again = ledger.submissions.submit_many(requests)
+
+    assert (first, equal) == (Submission(jobs[0].id, created=True), Submission(jobs[0].id, created=False))
+    assert isinstance(reused, KeyReusedError)
+    assert (second, again) == (Submission(jobs[2].id, created=True), Submission(jobs[2].id, created=False))
+    assert isinstance(refused, QuotaError)
+    assert other.created
+    assert {row.id for row in ledger.jobs.page(None)} == {jobs[0].id, jobs[2].id, other.job}
+    assert ledger.submissions.find_by_key("ann", "k3", BODY) is None
+    repeated = ledger.submissions.submit_many(requests[:2])
+    assert repeated == [Submission(jobs[0].id, created=False)] * 2
 
 
 def test_a_job_that_has_ended_can_be_deleted_by_its_tenant(ledger):

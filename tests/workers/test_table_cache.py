@@ -1,5 +1,6 @@
 """The table cache of a host: tables are fetched once, verified, replaced when damaged, and evicted."""
 
+import os
 from threading import Thread
 
 import numpy as np
@@ -154,6 +155,23 @@ def test_the_least_recently_used_tables_are_evicted_when_the_cache_is_full(store
 
     assert [path.stem for path in (tmp_path / "cache").glob("*.columns")] == [second.fingerprint]
     assert cache.columns(first.fingerprint).count == 5  # mapped files stay readable
+
+
+def test_unused_files_of_tables_that_were_deleted_are_removed(store, tmp_path):
+    deleted, used, kept, new = (stored(store, tmp_path, seed) for seed in range(4))
+    cache, directory = a_cache(store, tmp_path), tmp_path / "cache"
+    for columns in (deleted, used, kept):
+        cache.training(columns.fingerprint, SPLIT)
+    for path in [*directory.glob(f"{deleted.fingerprint}*"), *directory.glob(f"{kept.fingerprint}*")]:
+        os.utime(path, (1, 1))
+    for columns in (deleted, used):
+        store.delete(f"columns/{columns.fingerprint}")
+    assert len(list(directory.glob(f"{deleted.fingerprint}*"))) > 1
+
+    a_cache(store, tmp_path).columns(new.fingerprint)
+
+    fingerprints = {path.name[:64] for path in directory.glob("[!.]*")}
+    assert fingerprints == {used.fingerprint, kept.fingerprint, new.fingerprint}
 
 
 def test_a_segment_is_verified_when_it_is_fetched(store, tmp_path):

@@ -36,6 +36,7 @@ from maabo_dist.data.split import split_rows
 from maabo_dist.findings.wire import pack_searches, unpack_searches
 from maabo_dist.mining.local import mine
 from maabo_dist.mining.shuffles import ShufflePlan, run_shuffles
+from maabo_dist.report.coverage import with_coverage
 from maabo_dist.report.document import result_document
 from maabo_dist.screens.pairs import BitTable, screen_block
 from maabo_dist.screens.wire import unpack_pairs
@@ -220,7 +221,7 @@ def test_rules_from_the_store_are_those_of_one_process(cluster):
 
     ((fields),) = cluster.entries(1)
     answer, document = RulesAnswer.read(fields[RULES_HEADER]), json.loads(fields[BODY])
-    expected = result_document(replace(result, notes=("A note.",)), {"name": "made up"})
+    expected = with_coverage(result_document(replace(result, notes=("A note.",)), {"name": "made up"}), cluster.columns)
     assert (answer.kind, answer.attempt, answer.final) == ("done", 3, True)
     assert (answer.digest, answer.rules, answer.trees) == (result.digest, len(result.rules), 12)
     assert document["rules"]

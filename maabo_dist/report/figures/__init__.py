@@ -15,6 +15,7 @@ from maabo_dist._version import __version__
 from maabo_dist.data.columns import Columns
 from maabo_dist.errors import SettingsError
 from maabo_dist.mining.result import MiningResult
+from maabo_dist.report.figures.examples import example_rows
 from maabo_dist.report.figures.overview import Covering, feature_use, search_history
 from maabo_dist.report.figures.rule_details import ClassGroups, draw_histograms, draw_trees
 from maabo_dist.rules.publishing import TreeRecords
@@ -51,6 +52,7 @@ def make_figures(result: MiningResult, study: Study, *, random: MiningResult | N
             {"id": rule.id, "histograms": indexes, "tree": tree}
             for rule, indexes, tree in zip(rules, histograms_of_rules, trees, strict=True)
         ],
+        "examples": example_rows(rules, study),
         "coverage": covering.sample(settings.seed),
         "similarity": covering.similarity(),
         "use": feature_use(columns, records, settings.alpha),

@@ -16,20 +16,30 @@ from typing import Any
 from maabo_dist._util.text import printable
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.contract.rules import RuleRecord
-from maabo_dist.contract.wording import conditions_text, dropped_texts, predicted_text, stand_in_text
+from maabo_dist.contract.wording import (
+    class_text,
+    condition_text,
+    conditions_text,
+    dropped_texts,
+    predicted_text,
+    stand_in_text,
+)
+from maabo_dist.report.briefing import compare, finding_sentence
 from maabo_dist.report.exports import to_pandas, to_sql
 from maabo_dist.report.figures import FigureData
+from maabo_dist.report.html.cards import findings_section
+from maabo_dist.report.html.explained import explained_section
 from maabo_dist.report.html.markup import Html, element, joined
-from maabo_dist.report.html.rules_table import rules_section
-from maabo_dist.report.html.sections import consensus_section, figures_section, header, run_section, title_text
+from maabo_dist.report.html.sections import header, how_section, title_text, try_section
+from maabo_dist.report.html.terms import explanations
 from maabo_dist.rules.statistics import wilson
 
-__all__ = ["MODULES", "content_policy", "report_page"]
+__all__ = ["MODULES", "briefing_script", "briefing_style", "content_policy", "report_page"]
 
 # The modules of the script in `assets`, each after those that it imports.
 MODULES = (
-    *("data", "elements", "table", "histograms", "tree", "detail"),
-    *("precision", "similarity", "coverage", "search", "page"),
+    *("data", "elements", "cards", "terms", "matcher", "trial", "histograms", "tree", "detail"),
+    *("precision", "similarity", "coverage", "search", "front", "page"),
 )
 
 # <, > and & could begin or end markup; the two line separators end a line of script; a lone surrogate is invalid.
@@ -42,25 +52,33 @@ def report_page(document: ResultDocument, figures: FigureData | None = None) -> 
     if figures is not None and figures["digest"] != document.digest:
         figures = None
     body = [
-        element("a", "Skip to the rules", href="#rules", class_="skip"),
+        element("a", "Skip to the findings", href="#findings", class_="skip"),
         element("div", id="tools"),
-        header(document),
-        element(
-            "main",
-            rules_section(document),
-            figures_section(document, with_figures=figures is not None),
-            consensus_section(document),
-            run_section(document, {} if figures is None else figures["versions"]),
-        ),
+        element("main", _briefing(document, figures)),
         element("script", Html(_payload(document, figures)), type="application/json", id="data"),
         element("script", Html(_script())),
     ]
     return f"<!doctype html>\n{element('html', _head(document), element('body', *body), lang='en')}\n"
 
 
+def _briefing(document: ResultDocument, figures: FigureData | None) -> Html:
+    """Everything that the page of a job shows as well."""
+    return element(
+        "div",
+        header(document),
+        findings_section(document),
+        explained_section(document),
+        try_section(document, with_rows=bool(figures and figures.get("examples"))),
+        how_section(document, {} if figures is None else figures["versions"], with_figures=figures is not None),
+        explanations(),
+        id="briefing",
+        class_="briefing",
+    )
+
+
 def content_policy() -> str:
     """Return the content security policy that is part of a page; servers may send it too."""
-    script, style = _hash(_script()), _hash(_asset("report.css"))
+    script, style = _hash(_script()), _hash(_style())
     return (
         f"default-src 'none'; script-src '{script}'; style-src '{style}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -78,15 +96,34 @@ def _head(document: ResultDocument) -> Html:
         element("meta", name="generator", content=f"maabo {document.version}"),
         element("link", rel="icon", href="data:,"),
         element("title", joined([title_text(document), " · ", document.dataset.name])),
-        element("style", Html(_asset("report.css"))),
+        element("style", Html(_style())),
     )
 
 
 @cache
 def _script() -> str:
     """The modules of the script as one: without imports and exports, since all names share one scope."""
-    modules = "".join(_MODULE_SYNTAX.sub("", _asset(f"{name}.js")) for name in MODULES)
-    return f'"use strict";\n(() => {{\n{modules}}})();\n'
+    return f'"use strict";\n(() => {{\n{_join(MODULES)}}})();\n'
+
+
+def _join(modules: Sequence[str]) -> str:
+    return "".join(_MODULE_SYNTAX.sub("", _asset(f"{name}.js")) for name in modules)
+
+
+def briefing_script() -> str:
+    """Return a module for other pages: `startReport` runs the report whose element `briefing` a page contains."""
+    front = f"const briefing = (() => {{\n{_join(MODULES[:-1])}return {{ startReport }};\n}})();\n"
+    return f"{front}export const startReport = briefing.startReport;\n"
+
+
+def briefing_style() -> str:
+    """Return the style of the element `briefing`, which affects nothing else."""
+    return _asset("briefing.css")
+
+
+@cache
+def _style() -> str:
+    return briefing_style() + _asset("report.css")
 
 
 @cache
@@ -107,6 +144,8 @@ def _payload(document: ResultDocument, figures: FigureData | None) -> str:
         "classes": [printable(name) for name in dataset.classes],
         "rates": [dataset.base_rates[name] for name in dataset.classes],
         "target": printable(dataset.target),
+        "noun": document.noun,
+        "class_texts": [class_text(name, dataset.classes, dataset.target) for name in dataset.classes],
         "parts": dataset.parts.to_json(),
         "rules": [_rule(rule, document, entries.get(rule.id)) for rule in document.rules],
         "figures": None if figures is None else _figures(figures),
@@ -121,6 +160,9 @@ def _rule(rule: RuleRecord, document: ResultDocument, entry: Mapping[str, Any] |
         "json": rule.to_json(),
         "own": document.dataset.classes.index(rule.label),
         "if": conditions_text(rule.premise),
+        "conditions": [condition_text(condition) for condition in rule.premise],
+        "sentence": finding_sentence(rule, document.dataset),
+        "share": f"in {' '.join(compare(rule, document.dataset).share_words)}",
         "then": predicted_text(rule, document.dataset),
         "columns": sorted({printable(condition.feature) for condition in rule.conditions}),
         "sql": to_sql(alone),
@@ -158,6 +200,10 @@ def _figures(figures: FigureData) -> dict[str, Any]:
     }
     names = [None if name is None else printable(name) for name in figures["classes"]]
     features = [entry | {"name": printable(entry["name"])} for entry in figures["use"]["features"]]
+    examples = figures.get("examples")
+    if examples:
+        labelled = [field | {"label": printable(field["column"])} for field in examples["fields"]]
+        own["examples"] = examples | {"fields": labelled}
     return own | {
         "rule_count": len(figures["rules"]),
         "classes": names,

@@ -1,12 +1,11 @@
 """HTML elements and small figures. Text that is not `Html` is escaped, so that names from data remain text."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from html import escape
 from math import log10
 
 from maabo_dist._util.text import printable
 from maabo_dist.contract.result import DatasetInfo, ResultDocument
-from maabo_dist.contract.rules import RuleRecord
 from maabo_dist.report.summary import FunnelStep, funnel_steps
 
 Attribute = str | int | float | bool | None
@@ -55,11 +54,6 @@ def _html(text: str) -> str:
 # Classes that have a colour of their own; with more, a figure highlights one of them.
 COLOURS = 8
 
-# Classes that are named next to a bar.
-MAX_COUNTS = 3
-
-_BAR, _STRIP = 104.0, 132.0
-
 
 def class_mark(place: int, own: int, classes: int) -> str:
     """Return the CSS class that colours a class in a figure of a rule that predicts class `own`."""
@@ -72,43 +66,6 @@ def swatch(mark: str, radius: float = 5, class_: str = "dot") -> Html:
     """A dot in the colour of a class or of a part of the rows."""
     dot = element("circle", cx=5, cy=5, r=radius, class_=mark)
     return element("svg", dot, class_=class_, viewBox="0 0 10 10", aria_hidden="true")
-
-
-def counts_bar(counts: Sequence[int], own: int) -> Html:
-    """Class counts as one stacked bar; hidden from screen readers, which read the counts next to it."""
-    total, x, parts = max(1, sum(counts)), 0.0, []
-    for place, count in enumerate(counts):
-        width = _BAR * count / total
-        if count:
-            parts.append(
-                element("rect", x=x, y=0, width=max(width, 0.75), height=10, class_=class_mark(place, own, len(counts)))
-            )
-        x += width
-    return element(
-        "svg", *parts, class_="counts", viewBox=f"0 0 {_BAR:g} 10", width=_BAR, height=10, aria_hidden="true"
-    )
-
-
-def precision_strip(rule: RuleRecord, base: float) -> Html:
-    """Precision from 0 to 1 on a line: base rate as a tick, `train`, `validation` and `holdout` as dots."""
-    parts = [
-        element("path", d=f"M2 9H{_STRIP - 2:g}", class_="axis"),
-        element("path", d=f"M{_at(base):.1f} 4V14", class_="base"),
-    ]
-    low, high = (rule.holdout.precision_low, rule.holdout.precision_high) if rule.holdout else (None, None)
-    if low is not None and high is not None:
-        parts.append(element("path", d=f"M{_at(low):.1f} 9H{_at(high):.1f}", class_="interval"))
-    for part, support in rule.supports.items():
-        if support.precision is not None:
-            radius = 4.5 if part == "holdout" else 3.5
-            parts.append(element("circle", cx=_at(support.precision), cy=9, r=radius, class_=part))
-    return element(
-        "svg", *parts, class_="strip", viewBox=f"0 0 {_STRIP:g} 18", width=_STRIP, height=18, aria_hidden="true"
-    )
-
-
-def _at(share: float) -> float:
-    return 5 + (_STRIP - 10) * share
 
 
 def base_rates(dataset: DatasetInfo) -> Html:
@@ -147,12 +104,3 @@ def _step(step: FunnelStep, longest: float) -> Html:
             class_="step-name",
         ),
     )
-
-
-def counts_text(counts: Mapping[str, int]) -> str:
-    """`170 benign, 4 malignant`: the classes that occur, or the most frequent of many."""
-    present = {name: count for name, count in counts.items() if count}
-    first = sorted(present, key=lambda name: -present[name])[:MAX_COUNTS]
-    others = sum(present.values()) - sum(present[name] for name in first)
-    parts = [f"{present[name]:,} {name}" for name in present if name in first]
-    return ", ".join([*parts, *([f"{others:,} of {len(present) - len(first)} others"] if others else [])]) or "none"

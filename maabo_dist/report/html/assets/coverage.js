@@ -1,7 +1,7 @@
 /* The rows that each rule covers. */
-import { PART_NAMES, data, decodeBytes, figures } from "./data.js";
+import { PART_NAMES, data, decodeBytes, figures, goToRule } from "./data.js";
 import { classMark, count, cssColour, el, fitText, percent, sum, svg, textWidth, truncate } from "./elements.js";
-import { rules } from "./table.js";
+import { rules } from "./cards.js";
 
 export function drawCoverage(place, width) {
   const { groups, sampled, rows, bits } = figures.coverage;
@@ -78,7 +78,7 @@ export function drawCoverage(place, width) {
     const rule = rules[Math.min(size - 1, Math.max(0, Math.floor(event.offsetY / line)))];
     readout.textContent = `${rule.id}: if ${rule.if} then ${rule.then}`;
   });
-  canvas.addEventListener("click", (event) => (location.hash = `#${rules[Math.min(size - 1, Math.floor(event.offsetY / line))].id}`));
+  canvas.addEventListener("click", (event) => goToRule(rules[Math.min(size - 1, Math.floor(event.offsetY / line))].id));
   place.replaceChildren(head, frame, readout);
 }
 const partWidth = (spans, name) => sum(spans.filter((span) => span.part === name).map((span) => span.length));

@@ -1,25 +1,16 @@
-/* The details of a rule, below its row. */
+/* The evidence of a finding, in its card. */
 import { PART_NAMES, figures, similarityMatrices } from "./data.js";
 import { count, el, makeSection, percent, twoDecimals } from "./elements.js";
-import { byId, filter, rules, table } from "./table.js";
+import { byId, filter, rules } from "./cards.js";
+import { term } from "./terms.js";
 import { drawHistograms, makeHistograms } from "./histograms.js";
 import { makeTree } from "./tree.js";
 
 export function makeOpenable() {
   for (const rule of rules) {
-    const cell = rule.body.querySelector("th");
-    rule.button = el(
-      "button",
-      { type: "button", "aria-expanded": "false", "aria-label": `${rule.id}, details`, onclick: () => toggle(rule) },
-      rule.id,
-    );
-    cell.replaceChildren(rule.button);
+    rule.button = el("button", { type: "button", class: "small", "aria-expanded": "false", "aria-label": `${rule.id}, evidence`, onclick: () => toggle(rule) }, "Evidence");
+    rule.card.querySelector(".finding-tools").prepend(rule.button);
   }
-  table.addEventListener("click", (event) => {
-    const row = event.target.closest("tr.rule");
-    if (!row || event.target.closest("button, a") || String(window.getSelection())) return;
-    toggle(byId.get(row.parentElement.id));
-  });
 }
 
 function toggle(rule, open = rule.button.getAttribute("aria-expanded") !== "true") {
@@ -27,35 +18,35 @@ function toggle(rule, open = rule.button.getAttribute("aria-expanded") !== "true
   if (rule.detail) rule.detail.remove();
   rule.detail = open ? makeDetail(rule) : null;
   if (open) {
-    rule.body.append(rule.detail);
+    rule.card.append(rule.detail);
     rule.button.setAttribute("aria-controls", `detail-${rule.id}`);
     drawHistograms(rule);
   } else rule.button.removeAttribute("aria-controls");
+  // A page that contains the report may keep in its address what is open.
+  rule.card.dispatchEvent(new CustomEvent("evidence", { bubbles: true, detail: { open } }));
 }
 
-export function openFromAddress() {
-  const rule = byId.get(decodeURIComponent(location.hash.slice(1)));
-  if (!rule) return;
-  if (rule.body.hidden) {
+/** Open the evidence of a finding and go there; return false if there is no finding of this id. */
+export function openRule(id) {
+  const rule = byId.get(id);
+  if (!rule) return false;
+  if (rule.card.hidden) {
     document.getElementById("filters").reset();
     filter("", "", "");
   }
   toggle(rule, true);
-  rule.body.scrollIntoView();
+  rule.card.scrollIntoView();
   rule.button.focus({ preventScroll: true });
+  return true;
 }
 
 function makeDetail(rule) {
-  const panel = el(
+  return el(
     "div",
-    { class: "panel", id: `detail-${rule.id}`, role: "region", "aria-label": `${rule.id} in detail` },
+    { class: "panel", id: `detail-${rule.id}`, role: "region", "aria-label": `Evidence for ${rule.id}` },
     el("div", { class: "pictures" }, makeHistograms(rule), makeTree(rule)),
-    el("div", {}, makeEvidence(rule), makeDropped(rule), makeStandIns(rule), makeDisplaced(rule), makeSimilar(rule), makeCopyButtons(rule)),
+    el("div", {}, makeEvidence(rule), makeDropped(rule), makeStandIns(rule), makeDisplaced(rule), makeSimilar(rule), makeCode(rule)),
   );
-  // On paper the rows are a table without the column of lines.
-  const across = table.querySelectorAll("thead th:not([data-key=strip])").length;
-  const cell = el("td", { colspan: across, role: "cell" }, panel);
-  return el("tr", { class: "detail", role: "row" }, cell);
 }
 
 function makeEvidence(rule) {
@@ -78,18 +69,18 @@ function makeEvidence(rule) {
         "tbody",
         {},
         line("rows covered", (support) => `${count(support.n)} of ${count(support.rows)}`),
-        line("precision", (support) => twoDecimals(support.precision)),
-        line("95 % interval", (_, name) => interval(name)),
-        line("recall", (support) => twoDecimals(support.recall)),
-        line("lift", (support) => twoDecimals(support.lift)),
+        line(term("precision", "precision"), (support) => twoDecimals(support.precision)),
+        line(term("interval", "95 % interval"), (_, name) => interval(name)),
+        line(term("recall", "recall"), (support) => twoDecimals(support.recall)),
+        line(term("lift", "lift"), (support) => twoDecimals(support.lift)),
       ),
     ),
     el(
       "p",
       { class: "hint" },
-      `Gini ${json.gini.toFixed(3)}. ${count(json.unique)} training rows are covered by no other rule.`,
-      json.certificate && ` P-value ${pValueText(json.certificate.p)}, adjusted for the whole search by ${METHODS[json.certificate.method]}.`,
-      json.certificate || q === null ? null : ` Held-out test: p ${pValueText(json.holdout.p)}, q ${pValueText(q)}.`,
+      term("gini", "Gini"), ` ${json.gini.toFixed(3)}. ${count(json.unique)} training rows are covered by no other rule. `,
+      json.certificate && [term("certificate", "Certified"), ": ", term("adjusted-p", "adjusted p"), ` ${pValueText(json.certificate.p)}, by ${METHODS[json.certificate.method]}.`],
+      json.certificate || q === null || q === undefined ? null : [`Held-out test: p ${pValueText(json.holdout.p)}, `, term("q", "q"), ` ${pValueText(q)}.`],
       json.stability && json.stability.repeats ? ` Came back in ${json.stability.returns} of ${json.stability.repeats} repeats.` : null,
     ),
   );
@@ -152,33 +143,11 @@ function nearestByDocument(rule) {
   return near && byId.has(near.rule) ? [[byId.get(near.rule), `conditions ${percent(near.similarity)}`]] : [];
 }
 
-function makeCopyButtons(rule) {
-  const said = el("span", { role: "status", class: "hint" });
-  const texts = { text: rule.json.text, SQL: rule.sql, pandas: rule.pandas, JSON: `${JSON.stringify(rule.json, null, 2)}\n` };
-  const box = el("div", { class: "copy" });
-  const press = async (name) => {
-    const done = await copyText(texts[name]);
-    said.textContent = done ? `${name} copied` : "Copying is not allowed here; copy the text below.";
-    box.querySelector("pre")?.remove();
-    box.append(el("pre", { tabindex: "0", "aria-label": `${rule.id} as ${name}` }, texts[name]));
-  };
-  box.append(...Object.keys(texts).map((name) => el("button", { type: "button", onclick: () => press(name) }, name)), said);
-  const section = makeSection("Copy as", box);
+/** The finding as text, SQL, pandas and JSON, to read or to copy by hand. */
+function makeCode(rule) {
+  const texts = { Text: rule.json.text, SQL: rule.sql, Python: rule.pandas, JSON: `${JSON.stringify(rule.json, null, 2)}\n` };
+  const shown = Object.entries(texts).map(([name, text]) => el("details", {}, el("summary", {}, name), el("pre", { tabindex: "0", "aria-label": `${rule.id} as ${name}` }, text)));
+  const section = makeSection("As code", shown);
   section.classList.add("copying");
   return section;
-}
-
-async function copyText(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    const area = el("textarea", { class: "quiet", "aria-hidden": "true" });
-    area.value = text;
-    document.body.append(area);
-    area.select();
-    const done = document.execCommand("copy");
-    area.remove();
-    return done;
-  }
 }

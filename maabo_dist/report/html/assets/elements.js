@@ -1,5 +1,5 @@
 /* Making elements and texts. Text from data enters the page as text nodes only, never as HTML. */
-import { COLOURS, root } from "./data.js";
+import { COLOURS } from "./data.js";
 
 function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes || {})) {
@@ -7,8 +7,8 @@ function fill(node, attributes, children) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else node.setAttribute(name, value === true ? "" : value);
   }
-  for (const child of children.flat()) {
-    if (child !== null && child !== undefined) node.append(child);
+  for (const child of children.flat(2)) {
+    if (child !== null && child !== undefined && child !== false) node.append(child);
   }
   return node;
 }
@@ -41,6 +41,21 @@ export function fitText(text, room, strong = false) {
   return `${text.slice(0, low)}…`;
 }
 export const classMark = (place, own, classes) => (classes <= COLOURS ? `c${place}` : place === own ? "c0" : "rest");
-export const cssColour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+export const cssColour = (name) => getComputedStyle(document.getElementById("briefing")).getPropertyValue(name).trim();
 
 export const makeSection = (title, ...content) => el("section", {}, el("h3", {}, title), ...content);
+
+export async function copyText(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const area = el("textarea", { class: "quiet", "aria-hidden": "true" });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    return done;
+  }
+}

@@ -1,23 +1,7 @@
-/* Figures, theme, printing, and the start of the page. */
+/* The report as a file: theme, printing, resizing, and findings that an address names. */
 import { root } from "./data.js";
 import { el } from "./elements.js";
-import { makeFilters, makeSortable, rules, table } from "./table.js";
-import { drawHistograms } from "./histograms.js";
-import { makeOpenable, openFromAddress } from "./detail.js";
-import { drawPrecision } from "./precision.js";
-import { drawSimilarity } from "./similarity.js";
-import { drawCoverage } from "./coverage.js";
-import { drawFeatureUse, drawSearch } from "./search.js";
-
-const DRAW = { scatter: drawPrecision, heat: drawSimilarity, rows: drawCoverage, use: drawFeatureUse, history: drawSearch };
-
-function drawFigures(only, widest = Infinity) {
-  for (const [name, draw] of Object.entries(DRAW)) {
-    const place = document.querySelector(`#figure-${name} .picture`);
-    if (place && (!only || only.includes(name))) draw(place, Math.min(widest, Math.floor(place.clientWidth)));
-  }
-}
-
+import { drawFigures, startReport } from "./front.js";
 
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const isDark = () => (root.dataset.theme || (dark.matches ? "dark" : "light")) === "dark";
@@ -62,16 +46,13 @@ function makePrintable() {
   });
 }
 
-function redrawWhenResized() {
+function redrawWhenResized(redraw) {
   let [width, waiting] = [window.innerWidth, 0];
   window.addEventListener("resize", () => {
     if (window.innerWidth === width) return;
     width = window.innerWidth;
     clearTimeout(waiting);
-    waiting = setTimeout(() => {
-      drawFigures();
-      rules.filter((rule) => rule.detail).forEach(drawHistograms);
-    }, 120);
+    waiting = setTimeout(redraw, 120);
   });
 }
 
@@ -79,16 +60,8 @@ root.classList.add("with-script");
 restoreTheme();
 makeThemes();
 makePrintable();
-redrawWhenResized();
-if (table) {
-  makeFilters();
-  makeSortable();
-  makeOpenable();
-  window.addEventListener("hashchange", openFromAddress);
-  openFromAddress();
-}
-// After the first paint: the rules are there to be read, pictures may come a moment later.
-requestAnimationFrame(() => setTimeout(() => {
-  drawFigures();
-  root.dataset.drawn = "yes";
-}));
+const report = startReport(document.getElementById("briefing"), JSON.parse(document.getElementById("data").textContent));
+const openFromAddress = () => report.open(decodeURIComponent(location.hash.slice(1)));
+redrawWhenResized(report.redraw);
+window.addEventListener("hashchange", openFromAddress);
+openFromAddress();

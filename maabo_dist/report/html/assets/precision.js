@@ -1,7 +1,7 @@
 /* Precision against coverage: an arrow for each rule. */
-import { COLOURS, PART_NAMES, data, later } from "./data.js";
+import { COLOURS, PART_NAMES, data, goToRule, later } from "./data.js";
 import { classMark, drawing, el, percent, shortNumber, svg, twoDecimals } from "./elements.js";
-import { rules } from "./table.js";
+import { rules } from "./cards.js";
 
 export function ticks(low, high, wanted) {
   const rough = (high - low) / wanted;
@@ -47,7 +47,7 @@ export function drawPrecision(place, width) {
     parts.push(
       svg(
         "g",
-        { class: "mark", "data-rule": rule.id, onclick: () => (location.hash = `#${rule.id}`) },
+        { class: "mark", "data-rule": rule.id, onclick: () => goToRule(rule.id) },
         svg("title", {}, `${rule.id}: if ${rule.if} then ${rule.then}\n${spots.map(([n, p], number) => `${number ? PART_NAMES[later] : "training"}: precision ${twoDecimals(p)}, ${percent(n)} of rows`).join("\n")}`),
         moved ? svg("path", { class: `arrow ${css}`, d: `M${a} ${b}L${c} ${d}`, "fill-opacity": 0 }) : null,
         moved ? svg("path", { class: css, d: `M${wing(0.42)}L${c} ${d}L${wing(-0.42)}Z` }) : svg("circle", { class: css, cx: c, cy: d, r: 3.5 }),

@@ -1,7 +1,7 @@
 /* The search: features of its best trees, scores and rules found. */
 import { figures } from "./data.js";
 import { count, drawing, el, fitText, percent, shortNumber, svg, textWidth } from "./elements.js";
-import { rules } from "./table.js";
+import { rules } from "./cards.js";
 import { ticks } from "./precision.js";
 
 export function drawFeatureUse(place, width) {

@@ -1,7 +1,7 @@
 /* Similarity of rules, as a matrix. */
 import { figures, similarityMatrices } from "./data.js";
 import { cssColour, el, svg } from "./elements.js";
-import { rules } from "./table.js";
+import { rules } from "./cards.js";
 
 let measure = "logic";
 

@@ -7,7 +7,7 @@ const alternatives = (schema) => (schema.anyOf ?? [schema]).filter((each) => eac
 const find = (schema, key) => alternatives(schema).find((each) => each[key] !== undefined)?.[key];
 
 /**
- * @typedef {{name: string, element: HTMLElement, read: () => any, isDefault: () => boolean, showError: (message: string) => void}} Field
+ * @typedef {{name: string, element: HTMLElement, read: () => any, write: (value: any) => void, isDefault: () => boolean, showError: (message: string) => void}} Field
  * @param {string} name
  * @param {any} property  its schema
  * @param {{label: string, help: string}} texts
@@ -29,7 +29,7 @@ export function formField(name, property, texts) {
     else control.element.removeAttribute("aria-invalid");
   };
   const isDefault = () => JSON.stringify(control.read()) === JSON.stringify(schema.default);
-  return { name, element, showError, isDefault, read: control.read };
+  return { name, label: texts.label, element, control: control.element, showError, isDefault, read: control.read, write: (value) => control.write(value ?? schema.default) };
 }
 
 function createControl(schema, attributes) {
@@ -42,27 +42,28 @@ function createControl(schema, attributes) {
 
 function createCheckbox(schema, attributes) {
   const element = el("input", { ...attributes, type: "checkbox", checked: schema.default });
-  return { element, read: () => element.checked };
+  return { element, read: () => element.checked, write: (value) => (element.checked = Boolean(value)) };
 }
 
 function createSelect(schema, attributes) {
   const hasDefault = schema.default === null;
   const options = [...(hasDefault ? ["default"] : []), ...find(schema, "enum")];
   const element = el("select", attributes, ...options.map((option) => el("option", { selected: option === schema.default }, option)));
-  return { element, read: () => (hasDefault && element.selectedIndex === 0 ? null : element.value) };
+  return { element, read: () => (hasDefault && element.selectedIndex === 0 ? null : element.value), write: (value) => (element.value = value ?? "default") };
 }
 
 const split = (text, separator) => text.split(separator).map((part) => part.trim()).filter(Boolean);
 
 function createList(attributes) {
   const element = el("input", { ...attributes, type: "text", placeholder: "none", autocomplete: "off" });
-  return { element, read: () => split(element.value, ",") };
+  return { element, read: () => split(element.value, ","), write: (value) => (element.value = (value ?? []).join(", ")) };
 }
 
 /** Lists of names, separated by semicolons. */
 function createGroups(attributes) {
   const { element } = createList(attributes);
-  return { element, read: () => split(element.value, ";").map((group) => split(group, ",")) };
+  const write = (value) => (element.value = (value ?? []).map((group) => group.join(", ")).join("; "));
+  return { element, read: () => split(element.value, ";").map((group) => split(group, ",")), write };
 }
 
 function createText(schema, attributes) {
@@ -71,7 +72,7 @@ function createText(schema, attributes) {
     ...attributes, type: "text", value, autocomplete: "off", spellcheck: false, inputMode: alternatives(schema).length > 1 ? "text" : "decimal",
     placeholder: schema.default === null ? "default" : String(schema.default),
   });
-  return { element, read: () => parseValue(element.value.trim(), schema) };
+  return { element, read: () => parseValue(element.value.trim(), schema), write: (value) => (element.value = value === null || value === undefined ? "" : String(value)) };
 }
 
 /** Return a number if it is one; the server validates everything else. */

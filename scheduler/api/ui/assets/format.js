@@ -25,6 +25,15 @@ export function duration(seconds) {
   return days < 1000 ? `${Math.round(days)} days` : `${(days / 365.25).toPrecision(2)} years`;
 }
 
+/** `a few seconds`, `about 20 seconds`, `about 3 minutes`: of an estimate, no more than can be known. */
+export function roughDuration(seconds) {
+  if (seconds < 10) return "a few seconds";
+  const units = [[60, "second", 10], [3600, "minute", 60], [172800, "hour", 3600], [Infinity, "day", 86400]];
+  const [, unit, size] = units.find(([limit]) => seconds < 0.95 * limit);
+  const amount = unit === "second" ? 10 * Math.max(1, Math.round(seconds / 10)) : Math.max(1, Math.round(seconds / size));
+  return `about ${plural(amount, unit)}`;
+}
+
 const pair = (large, unit, small, other) => (small ? `${large} ${unit} ${small} ${other}` : `${large} ${unit}`);
 
 /** `just now`, `5 min ago`. */

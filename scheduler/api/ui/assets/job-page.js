@@ -1,19 +1,25 @@
 // The page of one job: its progress, its rules and its actions.
 
 import { get, path } from "./api.js";
-import { watchLoad } from "./cluster-load.js";
+import { loadText, watchLoad } from "./cluster-load.js";
 import { el, setChildren, setText } from "./dom.js";
 import { followEvents } from "./event-stream.js";
-import { STATES, ago, count, duration, hasEnded, percent, plural, score } from "./format.js";
+import { followAddress } from "./findings-address.js";
+import { STATES, ago, count, duration, hasEnded, percent, plural, roughDuration, score } from "./format.js";
 import { jobActions } from "./job-actions.js";
+import { showFindings } from "./job-findings.js";
+import { jobLabels } from "./job-labels.js";
+import { explainStatus, statusLine } from "./job-status.js";
 import { progressBar } from "./jobs-page.js";
+import { viewOf } from "./permalinks.js";
 import { funnel, legend, reasons, ruleList, rulesTitle } from "./rule-list.js";
 import { scoreHistory } from "./score-history.js";
 import { labelOf } from "./settings.js";
 
 const ANNOUNCE_INTERVAL = 5000;
 
-export async function showJob(root, signal, id) {
+/** @param {{job: string} & import("./permalinks.js").View} options */
+export async function showJob(root, signal, { job: id, ...options }) {
   const view = createLayout(root);
   let job;
   try {
@@ -26,43 +32,65 @@ export async function showJob(root, signal, id) {
   const history = scoreHistory(job, signal);
   const rules = ruleList();
   // The response may be older than the event that it causes, so only the command is taken from it.
-  const actions = jobActions(id, ({ wanted }) => update({ wanted }));
+  const actions = jobActions(id, ({ wanted }) => update({ wanted }), signal);
+  const labels = jobLabels(id, view.title, update);
+  let load = null;
   let loading = false;
+  let reported = false; // true if the final findings are shown
   let stale = false;
   setChildren(view.chart, history.element);
   setChildren(view.rules, rules.element);
   setChildren(view.actions, actions.element);
+  setChildren(view.labels, labels.element);
   view.settings.append(settingsList(job));
 
   /** @param {any} changes  all or some of the job's fields */
   function update(changes) {
     job = { ...job, ...changes, updated: Date.now() };
-    if (hasEnded(job.state)) setText(view.load, "");
     history.update(job);
     actions.show(job);
-    show(view, job, history.rate());
+    labels.show(job);
+    refresh();
     announce(job);
   }
 
-  /** Load the rules; if they change in the meantime, load them once more. */
+  function refresh() {
+    const status = explainStatus(job, load, history.quiet());
+    const goesOn = !status || status.kind === "info";
+    show(view, job, goesOn ? history.rate() : null);
+    setText(view.state, status?.label ?? STATES[job.state]);
+    view.state.dataset.state = status?.kind === "stuck" ? "stuck" : job.state;
+    view.status.show(status);
+    setText(view.load, hasEnded(job.state) ? "" : loadText(load));
+  }
+
+  /** Show the rules so far or, of a job that is done, its report; if they change in the meantime, once more. */
   async function loadRules() {
+    if (reported) return;
     if (loading) return void (stale = true);
     loading = true;
+    const isDone = job.state === "done";
     try {
-      const document = await get(`${path("jobs", id, "rules")}?format=json`, { signal });
-      rules.show(document);
-      setText(view.rulesTitle, rulesTitle(document));
-      setText(view.legend, legend(document));
-      setChildren(view.reasons, ...reasons(document));
-      setChildren(view.funnel, funnel(document.funnel));
-      view.results.hidden = false;
+      if (isDone) followAddress(view.findings, id, viewOf(options), await showFindings(view.findings, id, signal), signal);
+      else showPreliminary(await get(`${path("jobs", id, "rules")}?format=json`, { signal }));
+      reported = isDone;
+      view.results.hidden = view.live.hidden = isDone; // the report has both
       actions.showDownloads();
-      if (job.rules === null) update({ rules: document.rules.length });
+      refresh();
     } catch (problem) {
       if (!signal.aborted && problem.status !== 409) setText(view.connection, problem.message);
     }
     loading = false;
     if (stale) (stale = false), loadRules();
+  }
+
+  function showPreliminary(document) {
+    rules.show(document);
+    setText(view.rulesTitle, rulesTitle(document));
+    setText(view.legend, legend(document));
+    setChildren(view.reasons, ...reasons(document));
+    setChildren(view.funnel, funnel(document.funnel));
+    if (job.rules === null) update({ rules: document.rules.length });
   }
 
   function receive({ kind, data }) {
@@ -79,16 +107,16 @@ export async function showJob(root, signal, id) {
   }
 
   update(job);
-  const clock = setInterval(() => show(view, job, history.rate()), 1000);
-  const load = watchLoad(view.load, () => job, signal);
-  signal.addEventListener("abort", () => (clearInterval(clock), clearInterval(load)));
+  const clock = setInterval(refresh, 1000);
+  const watch = watchLoad((next) => ((load = next), refresh()), () => job, signal);
+  signal.addEventListener("abort", () => (clearInterval(clock), clearInterval(watch)));
   try {
     await followEvents(path("jobs", id, "events"), receive, connected, signal);
     if (signal.aborted) return;
     const last = await get(path("jobs", id), { signal });
     update(last);
     if (last.funnel) loadRules();
-    history.load();
+    if (last.state !== "done") history.load();
   } catch (problem) {
     if (!signal.aborted) setText(view.connection, problem.message);
   }
@@ -98,31 +126,30 @@ function createLayout(root) {
   const view = {
     title: el("h1", { tabIndex: -1 }), state: el("span", { class: "state large" }), when: el("span", { class: "muted" }),
     actions: el("div", { class: "actions" }), bar: progressBar("Progress of the job"), progress: el("p", { class: "progress-text" }),
-    connection: el("p", { class: "connection", role: "status" }), reason: el("p", { class: "reason" }), tiles: el("dl", { class: "tiles" }), load: el("p", { class: "hint load" }),
+    connection: el("p", { class: "connection", role: "status" }), labels: el("div"), findings: el("div", { class: "findings" }),
+    status: statusLine(), reason: el("p", { class: "reason" }), tiles: el("dl", { class: "tiles" }), load: el("p", { class: "hint load" }),
     chart: el("div"), funnel: el("div"), rules: el("div"), reasons: el("div", { class: "reasons" }), rulesTitle: el("h2"), legend: el("p", { class: "hint" }), settings: el("details", { class: "collapsible" }, el("summary", {}, "Settings")),
   };
   view.results = el("section", { hidden: true, class: "results" }, el("div", { class: "rule-section" }, view.rulesTitle, view.legend, view.rules, view.reasons),
     el("div", { class: "funnel-section" }, el("h2", {}, "From leaves to rules"), el("p", { class: "hint" }, "Logarithmic scale"), view.funnel));
+  view.live = el("div", { class: "live" }, view.tiles, el("figure", {}, view.chart, el("figcaption", {}, "F1 of trees on the validation rows, and the best so far")));
   root.append(
     el("p", { class: "breadcrumb" }, el("a", { href: "#/" }, "All jobs")),
-    el("div", { class: "heading" }, el("div", {}, view.title, el("p", { class: "status" }, view.state, view.when)), view.actions),
-    view.reason, view.bar.element, view.progress, view.connection,
-    el("div", { class: "live" }, view.tiles, el("figure", {}, view.chart, el("figcaption", {}, "F1 of trees on the validation rows, and the best so far"))),
-    view.load, view.results, view.settings,
+    el("div", { class: "heading" }, el("div", {}, view.title, el("p", { class: "status" }, view.state, view.when), view.labels), view.actions),
+    view.reason, view.bar.element, view.progress, view.status.element, view.connection,
+    view.live, view.load, view.findings, view.results, view.settings,
   );
   return view;
 }
 
 function show(view, job, rate) {
-  setText(view.title, job.name);
-  document.title = `${job.name} · maabo`;
-  setText(view.state, STATES[job.state]);
-  view.state.dataset.state = job.state;
+  document.title = `${job.title ?? job.name} · maabo`;
   const target = job.table?.target ? `${job.table.target} · ` : "";
   setText(view.when, `${target}${ago(job.created)}${job.started ? ` · ${runTime(job)}` : ""}`);
   view.bar.show(job);
+  view.bar.element.hidden = job.state === "done"; // a full bar says nothing
   setText(view.progress, progressText(job, rate));
-  setText(view.reason, job.reason ?? (commandText(job) || ""));
+  setText(view.reason, job.reason ?? "");
   view.reason.classList.toggle("error", job.state === "failed");
   const tiles = { Trees: count(job.trees), "Trees per second": rate === null ? "–" : count(Math.round(rate)), "Best F1": score(job.best_score), Rules: job.rules === null ? "–" : count(job.rules) };
   if (!view.tiles.children.length) setChildren(view.tiles, ...Object.keys(tiles).map((name) => el("div", { "data-fact": name }, el("dt", {}, name), el("dd"))));
@@ -135,8 +162,6 @@ function currentCommand(job, { state }) {
   return job.state === "paused" ? "run" : job.wanted;
 }
 
-const commandText = (job) => !hasEnded(job.state) && { pause: job.state !== "paused" && "Pausing…", cancel: "Cancelling…" }[job.wanted];
-
 /** Add the time since the last event to the seconds that it reported. */
 function runTime(job) {
   const isRunning = ["running", "mining"].includes(job.state);
@@ -145,11 +170,11 @@ function runTime(job) {
 }
 
 function progressText(job, rate) {
-  if (job.state === "queued") return "Waiting for a scheduler.";
+  if (job.state === "queued") return "";
   if (job.pairs) return `Screening: ${percent((job.pairs_screened ?? 0) / job.pairs)} of ${plural(job.pairs, "pair")} of features`;
   if (job.shuffles) return `Certifying: ${count(job.shuffles_done ?? 0)} of ${count(job.shuffles)} searches on shuffled labels`;
   if (hasEnded(job.state)) return job.planned && job.trees < job.planned ? `${count(job.trees)} of ${plural(job.planned, "tree")}` : "";
-  const left = job.state === "running" && rate && job.planned ? ` · about ${duration((job.planned - job.trees) / rate)} left` : "";
+  const left = job.state === "running" && rate && job.planned ? ` · ${roughDuration((job.planned - job.trees) / rate)} left` : "";
   return `${count(job.trees)} of ${job.planned ? count(job.planned) : "…"} trees${left}`;
 }
 

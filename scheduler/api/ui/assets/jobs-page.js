@@ -3,34 +3,49 @@
 import { get, path } from "./api.js";
 import { el, setChildren, setText, updateChildren } from "./dom.js";
 import { STATES, ago, count, hasEnded, percent, plural, score } from "./format.js";
+import { explainStatus } from "./job-status.js";
 
 const INTERVAL = 2500;
 const PAGE_SIZE = 50;
+const MIN_SEARCHED = 8; // fewer jobs can be seen at once
 
-export function showJobs(root, signal) {
+/** @param {{table?: string}} options  only jobs on this table */
+export function showJobs(root, signal, { table } = {}) {
   const list = el("ul", { class: "jobs" });
   const notice = el("p", { class: "notice", role: "status" });
   const more = el("button", { type: "button", hidden: true }, "Show older jobs");
+  const search = el("input", { type: "search", class: "finder", placeholder: "Find a job", "aria-label": "Find a job by name, note or ID" });
+  const state = el("select", { "aria-label": "State" }, el("option", { value: "" }, "All states"), ...Object.entries(STATES).map(([value, text]) => el("option", { value }, text)));
+  const filters = el("div", { class: "job-filters", hidden: true }, search, state);
   const rows = new Map();
   let pages = 1;
+  let jobs = null;
 
-  const newJob = el("a", { class: "button main", href: "#/new" }, "New job");
+  const newJob = el("a", { class: "button main", href: table ? `#/new?table=${table}` : "#/new" }, "New job");
   root.append(
     el("div", { class: "heading" }, el("h1", { tabIndex: -1 }, "Jobs"), newJob),
-    notice,
-    list,
-    more,
+    table ? el("p", { class: "muted" }, "Only jobs on one table. ", el("a", { href: "#/" }, "Show all jobs")) : "",
+    notice, filters, list, more,
   );
   more.addEventListener("click", () => ((pages += 1), refresh()));
+  filters.addEventListener("input", () => show());
+
+  function show() {
+    const words = search.value.toLowerCase().split(/\s+/);
+    const matches = (job) => words.every((word) => `${job.title ?? ""} ${job.name} ${job.note ?? ""} ${job.id}`.toLowerCase().includes(word)) && (!state.value || job.state === state.value);
+    filters.hidden = jobs.length < MIN_SEARCHED;
+    newJob.hidden = !jobs.length; // an empty list has a button of its own
+    updateList(list, rows, jobs.filter(matches), jobs.length);
+  }
 
   async function refresh() {
     try {
-      const { jobs, next } = await loadJobs(pages, signal);
+      const loaded = await loadJobs(pages, table, signal);
       if (signal.aborted) return;
-      setText(notice, "");
-      more.hidden = !next;
-      newJob.hidden = !jobs.length; // an empty list has a button of its own
-      updateList(list, rows, jobs);
+      more.hidden = !loaded.next;
+      jobs = loaded.jobs;
+      show();
+      setText(notice, await warning(jobs, signal));
     } catch (problem) {
       if (!signal.aborted) setText(notice, `${problem.message} Trying again…`);
     }
@@ -41,20 +56,30 @@ export function showJobs(root, signal) {
   refresh();
 }
 
+/** Say why no job can go on, if that is so. */
+async function warning(jobs, signal) {
+  if (jobs.every((job) => hasEnded(job.state) || job.state === "paused")) return "";
+  const load = await get(path("load"), { signal }).catch(() => null);
+  const status = load && explainStatus({ state: "running" }, { ...load, busyShare: null }, 0);
+  return status?.kind === "stuck" ? `${status.text} ${status.advice}` : "";
+}
+
 /** Load this many pages of jobs, newest first. */
-async function loadJobs(pages, signal) {
+async function loadJobs(pages, table, signal) {
   const jobs = [];
   let next = null;
   for (let page = 0; page < pages && (page === 0 || next); page += 1) {
-    const answer = await get(`${path("jobs")}?limit=${PAGE_SIZE}${next ? `&cursor=${encodeURIComponent(next)}` : ""}`, { signal });
+    const query = new URLSearchParams({ limit: PAGE_SIZE, ...(table ? { dataset: table } : {}), ...(next ? { cursor: next } : {}) });
+    const answer = await get(`${path("jobs")}?${query}`, { signal });
     jobs.push(...answer.items);
     next = answer.next;
   }
   return { jobs, next };
 }
 
-function updateList(list, rows, jobs) {
-  if (!jobs.length) return rows.clear(), setChildren(list, emptyList());
+function updateList(list, rows, jobs, total) {
+  if (!total) return rows.clear(), setChildren(list, emptyList());
+  if (!jobs.length) return setChildren(list, el("li", { class: "none" }, "No job matches."));
   updateChildren(list, jobs.map((job) => {
     if (!rows.has(job.id)) rows.set(job.id, jobRow(job.id));
     const row = rows.get(job.id);
@@ -68,26 +93,28 @@ function emptyList() {
     "li",
     { class: "empty" },
     el("h2", {}, "No jobs yet"),
-    el("p", {}, "Upload a table and choose its target column; the first rules appear within seconds."),
-    el("a", { class: "button main", href: "#/new" }, "Mine a table"),
+    el("p", {}, "Drop a table anywhere on this page, and say which column to explain. The first rules appear within seconds."),
+    el("a", { class: "button main", href: "#/new" }, "Choose a table"),
   );
 }
 
 function jobRow(id) {
   const name = el("span", { class: "name" });
+  const detail = el("span", { class: "detail" });
   const state = el("span", { class: "state" });
   const bar = progressBar("Progress");
   const facts = el("span", { class: "facts" });
   const tenant = el("span", { class: "tenant" });
   const age = el("time");
-  const element = el("li", {}, el("a", { href: `#/jobs/${id}` }, name, state, bar.element, facts, el("span", { class: "age" }, tenant, age)));
+  const element = el("li", {}, el("a", { href: `#/jobs/${id}` }, el("span", { class: "names" }, name, detail), state, bar.element, facts, el("span", { class: "age" }, tenant, age)));
   const show = (job) => {
-    setText(name, job.name);
+    setText(name, job.title ?? job.name);
+    setText(detail, [job.title && job.name, job.note].filter(Boolean).join(" · "));
     setText(state, STATES[job.state]);
     state.dataset.state = job.state;
     bar.show(job);
     setText(facts, factsText(job));
-    setText(tenant, job.tenant);
+    setText(tenant, job.tenant === "default" ? "" : job.tenant);
     age.dateTime = new Date(job.created * 1000).toISOString();
     setText(age, ago(job.created));
   };
@@ -95,12 +122,12 @@ function jobRow(id) {
 }
 
 function factsText(job) {
-  const trees = job.planned && !hasEnded(job.state) ? `${count(job.trees)} of ${plural(job.planned, "tree")}` : plural(job.trees, "tree");
-  if (job.state === "queued") return "waiting for a scheduler";
+  if (job.state === "queued") return "waiting for its turn";
   if (job.pairs) return `${percent((job.pairs_screened ?? 0) / job.pairs)} of ${plural(job.pairs, "pair")} screened`;
   if (job.shuffles) return `${count(job.shuffles_done ?? 0)} of ${count(job.shuffles)} shuffled searches`;
+  const trees = job.planned && !hasEnded(job.state) ? `${count(job.trees)} of ${plural(job.planned, "tree")}` : plural(job.trees, "tree");
   const rules = job.rules === null ? null : plural(job.rules, "rule");
-  return [trees, job.best_score === null ? null : `F1\u00a0${score(job.best_score)}`, rules?.replace(" ", "\u00a0")].filter(Boolean).join(" · ");
+  return [rules?.replace(" ", "\u00a0"), trees, job.best_score === null ? null : `F1\u00a0${score(job.best_score)}`].filter(Boolean).join(" · ");
 }
 
 /** A progress bar of a job. */

@@ -1,85 +1,128 @@
-// The page that creates a job: table, columns, settings and a preview.
+// The page that creates a job: a table, its preview, three choices, and all settings under Advanced.
 
-import { path, post } from "./api.js";
-import { columnPicker, isNumeric } from "./column-picker.js";
+import { get, path, post } from "./api.js";
+import { plainChoices } from "./choices.js";
+import { columnChoice } from "./column-choice.js";
 import { el, setChildren, setText } from "./dom.js";
 import { planPanel } from "./plan-panel.js";
 import { settingsForm } from "./settings.js";
 import { tablePicker } from "./table-picker.js";
+import { tablePreview } from "./table-preview.js";
 
-export function showNewJob(root, signal, table) {
-  const columnsSection = el("section", { class: "step", hidden: true });
-  const settingsSection = el("section", { class: "step", hidden: true });
-  const side = el("aside", { class: "side", hidden: true, "aria-label": "Preview of the job" });
-  const steps = el(
-    "div",
-    { class: "steps" },
-    el("section", { class: "step" }, el("h2", {}, "Table"), tablePicker(choose, signal, table)),
-    columnsSection,
-    settingsSection,
-  );
-  root.append(el("h1", { tabIndex: -1 }, "New job"), el("div", { class: "new" }, steps, side));
+/** @param {{table?: string, from?: string}} options  a table, or a job to run again with changes */
+export async function showNewJob(root, signal, options) {
+  const content = el("div", { class: "new" });
+  const title = el("h1", { tabIndex: -1 }, "New job");
+  const lead = el("p", { class: "lead" }, "Find out what goes together with an outcome in your table: short rules, each checked against chance.");
+  root.append(title, lead);
+  const earlier = options?.from ? await get(path("jobs", options.from), { signal }).catch(() => null) : null;
+  if (signal.aborted) return;
+  if (earlier) setText(lead, `The settings of ${earlier.title ?? earlier.name} are filled in. Change what you like; the earlier job stays as it is.`);
+  else if (options?.from) setText(lead, "The job to run again does not exist any more. Choose a table.");
+  const steps = stepList();
+  root.append(tablePicker(choose, signal, options?.table ?? earlier?.dataset ?? undefined), steps, content);
 
-  async function choose(dataset) {
-    try {
-      await showForm(dataset);
-    } catch (problem) {
-      if (!signal.aborted) setChildren(settingsSection, el("p", { class: "error", role: "alert" }, problem.message)).hidden = false;
-    }
-  }
-
-  async function showForm(dataset) {
-    const settings = await settingsForm(() => plan.refreshSoon());
-    const columns = columnPicker(dataset, (target) => ((settings.classes.hidden = !isNumeric(target)), plan.refreshSoon()));
-    const tableError = el("p", { class: "error", role: "alert" });
-    const request = () => {
-      const values = settings.value();
-      return { dataset: dataset.id, table: { ...columns.value(), ...values.table }, settings: values.settings };
-    };
-    const showProblem = (problem) => setText(tableError, settings.showProblem(problem));
-    const plan = planPanel(request, showProblem, signal);
-    settings.classes.hidden = !isNumeric(columns.target());
-    setChildren(columnsSection, el("h2", {}, "Columns"), columns.element, settings.classes, tableError);
-    setChildren(settingsSection, el("h2", {}, "Settings"), settings.element);
-    setChildren(side, plan.element, startForm(request, showProblem, signal), plan.choices);
-    for (const section of [columnsSection, settingsSection, side]) section.hidden = false;
-    plan.refreshSoon();
+  function choose(dataset) {
+    const form = jobForm(dataset, dataset.id === earlier?.dataset ? earlier : null, signal);
+    setText(title, dataset.name);
+    lead.hidden = !earlier;
+    steps.hidden = true;
+    setChildren(content, ...form.sections);
+    form.start();
   }
 }
 
+/** What happens after a table is chosen. */
+function stepList() {
+  const step = (title, text) => el("li", {}, el("strong", {}, title), el("span", { class: "muted" }, text));
+  return el("ol", { class: "how" },
+    step("Look at your table", "Each column is recognised: numbers, texts, dates. IDs and other columns that mislead are left out."),
+    step("Say what to explain", "Churn, survival, defects: one column. Everything else has sensible defaults."),
+    step("Read the findings", "A few short rules, each with how often it holds and whether it held up on rows the search never saw."));
+}
+
+/** The form for one table. @param {any} earlier  the job whose settings are filled in, or null */
+function jobForm(dataset, earlier, signal) {
+  const settings = settingsForm(() => changed());
+  const choice = columnChoice(dataset, earlier?.table);
+  const preview = tablePreview(dataset, choice, () => changed());
+  const choices = plainChoices(dataset, choice, settings, { targetChanged: () => (preview.show(), changed()), changed: () => changed() });
+  const problems = el("div", { class: "problems", role: "alert" });
+  const plan = planPanel(() => (choice.target() ? request() : null), dataset.notes, { planned, failed: showProblem }, signal);
+  if (earlier) settings.fill({ ...earlier.table, ...earlier.settings });
+  else choices.setDefaults();
+
+  function request() {
+    const values = settings.value();
+    return { dataset: dataset.id, table: { ...values.table, ...choice.value() }, settings: values.settings };
+  }
+
+  function changed() {
+    choices.show();
+    plan.refreshSoon();
+  }
+
+  /** Leave out columns that nearly repeat the target. They are found by preparing the table. */
+  function planned({ leaks }) {
+    showProblem(null);
+    const isNew = choice.addLeaks(leaks);
+    if (isNew) preview.show();
+    return isNew;
+  }
+
+  /** Show each problem beside the button, with a way to its field, and at the field. */
+  function showProblem(problem) {
+    const lines = settings.showProblem(problem);
+    choices.showTargetError(lines.filter(({ field, message }) => !field && /\btarget\b/i.test(message)).map(({ message }) => message).join(" "));
+    setChildren(problems, ...lines.map(({ field, message }) => el("p", { class: "error" },
+      field ? `${field.label}: ${message} ` : `${message} `,
+      field && el("button", { type: "button", class: "plain", onclick: () => settings.reveal(field) }, "Show the field"))),
+    problem?.remedy && lines.some(({ field }) => !field) && el("p", { class: "error" }, problem.remedy));
+  }
+
+  function requireTarget() {
+    setChildren(problems, el("p", { class: "error" }, "Choose what you want to explain."));
+    choices.showTargetError("Choose a column.");
+    choices.focusTarget();
+  }
+
+  const button = startButton(() => (choice.target() ? request() : requireTarget()), showProblem, signal);
+  settings.element.append(el("fieldset", {}, el("legend", {}, "This job"), button.options), plan.details);
+  const sections = [
+    el("section", { class: "table-section", "aria-label": "Preview of the table" }, preview.element),
+    el("aside", { class: "side", "aria-label": "What to find" }, choices.element, el("div", { class: "start" }, button.element, problems, plan.element)),
+    settings.element,
+  ];
+  const start = () => (preview.show(), choices.show(), plan.refreshSoon());
+  return { sections, start };
+}
+
 /** The button that submits the job. Its idempotency key makes sure that repeated requests create one job only. */
-function startForm(request, showProblem, signal) {
-  const error = el("p", { class: "error", role: "alert" });
-  const button = el("button", { type: "button", class: "main wide" }, "Start mining");
+function startButton(request, showProblem, signal) {
+  const element = el("button", { type: "button", class: "main wide" }, "Start");
   const fresh = el("input", { type: "checkbox", id: "fresh" });
   const priority = el("select", { id: "priority" }, ...["low", "normal", "high"].map((each) => el("option", { selected: each === "normal" }, each)));
   let sent = { body: "", key: "" };
-  button.addEventListener("click", async () => {
-    const job = { ...request(), priority: priority.value, fresh: fresh.checked };
+  element.addEventListener("click", async () => {
+    const described = request();
+    if (!described) return;
+    const job = { ...described, priority: priority.value, fresh: fresh.checked };
     const body = JSON.stringify(job);
     if (body !== sent.body) sent = { body, key: randomKey() };
-    button.disabled = true;
-    setText(error, "");
+    element.disabled = true;
     try {
       const { id } = await post(path("jobs"), job, { headers: { "Idempotency-Key": sent.key }, signal });
       location.hash = `#/jobs/${id}`;
     } catch (problem) {
       if (signal.aborted) return;
       showProblem(problem);
-      setText(error, problem.status === 422 ? "Fix the highlighted field to continue." : [problem.message, problem.remedy].filter(Boolean).join(" "));
-      document.querySelector("[aria-invalid]")?.focus();
-      button.disabled = false;
+      element.disabled = false;
     }
   });
-  return el(
-    "div",
-    { class: "start" },
-    button,
-    error,
-    el("div", { class: "small-fields" },
-      el("label", { htmlFor: "priority" }, "Priority"), priority,
-      el("label", { class: "inline" }, fresh, "Run again even if an identical job exists")),
-  );
+  const options = el("div", { class: "fields" },
+    el("div", { class: "field" }, el("label", { htmlFor: "priority" }, "Priority"), priority, el("p", { class: "hint" }, "Jobs of higher priority get a larger share of the workers.")),
+    el("div", { class: "field checkbox" }, fresh, el("label", { htmlFor: "fresh" }, "Run again"), el("p", { class: "hint" }, "Run the job even if an identical one has run before.")));
+  return { element, options };
 }
 
 /** `crypto.randomUUID` is available only on pages with HTTPS. */

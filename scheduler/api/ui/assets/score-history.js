@@ -6,6 +6,7 @@ import { count, hasEnded } from "./format.js";
 
 const REFRESH = 20000; // while the job is running, the trees are loaded again this often
 const RATE_WINDOW = 10; // seconds over which the speed is measured
+const MIN_QUIET = 5; // seconds without a new tree after which there is no current speed
 const HEIGHT = 150;
 const MARGIN = { left: 40, right: 10, top: 12, bottom: 24 };
 
@@ -16,6 +17,8 @@ export function scoreHistory(job, signal) {
   let trees = [];
   let planned = job.planned ?? 1;
   let latest = job;
+  let lastProgress = "";
+  let movedAt = performance.now() / 1000;
 
   function draw() {
     chart.show({ best, trees, planned: hasEnded(latest.state) ? latest.trees : planned });
@@ -27,6 +30,8 @@ export function scoreHistory(job, signal) {
     if (next.best_score !== null && (best.at(-1)?.trees ?? -1) < next.trees) best.push({ trees: next.trees, score: next.best_score });
     const now = performance.now() / 1000;
     if (samples.at(-1)?.trees !== next.trees) samples.push({ now, trees: next.trees });
+    const progress = [next.state, next.trees, next.pairs_screened, next.shuffles_done, next.rules].join();
+    if (progress !== lastProgress) [lastProgress, movedAt] = [progress, now];
     while (samples.length > 2 && now - samples[0].now > RATE_WINDOW) samples.shift();
     draw();
   }
@@ -36,8 +41,13 @@ export function scoreHistory(job, signal) {
     if (hasEnded(latest.state)) return latest.seconds > 0 && latest.trees ? latest.trees / latest.seconds : null;
     if (latest.state !== "running" || samples.length < 2) return null;
     const seconds = samples.at(-1).now - samples[0].now;
+    const gap = seconds / (samples.length - 1);
+    if (quiet() > Math.max(MIN_QUIET, 3 * gap)) return null; // an old speed says nothing about a search that has stopped
     return seconds > 0.2 ? (samples.at(-1).trees - samples[0].trees) / seconds : null;
   }
+
+  /** Return the seconds since the last progress. */
+  const quiet = () => performance.now() / 1000 - movedAt;
 
   /** Load the trees from before this page was opened; of very many, a sample. */
   async function load() {
@@ -61,7 +71,7 @@ export function scoreHistory(job, signal) {
   if (job.trees && !hasEnded(job.state)) load(); // for a job that has ended, the page loads it after the last event
   const timer = setInterval(() => document.hidden || latest.state !== "running" || load(), REFRESH);
   signal.addEventListener("abort", () => clearInterval(timer));
-  return { element: chart.element, update, rate, load };
+  return { element: chart.element, update, rate, quiet, load };
 }
 
 async function loadTrees(id, signal) {

@@ -1,12 +1,12 @@
-// The settings of a job: fields from the schema of the API, the most important ones first.
+// All settings of a job, under Advanced: fields from the schemas of the API, the most important ones first.
 
-import { get, path } from "./api.js";
 import { el } from "./dom.js";
 import { formField } from "./form-fields.js";
+import { SCHEMAS } from "./schemas.js";
 
 const LABELS = {
   preset: "Method", trees: "Trees", subset_size: "Features per tree", max_depth: "Maximum depth", min_samples: "Minimum rows per rule",
-  holdout: "Holdout share", seed: "Seed", b: "Damping (b)", h: "Mismatch (h)", alpha: "High-scoring share", initial: "Initial random subsets",
+  target: "Target", exclude: "Columns left out", include: "Only these columns", holdout: "Holdout share", seed: "Seed", b: "Damping (b)", h: "Mismatch (h)", alpha: "High-scoring share", initial: "Initial random subsets",
   gini: "Maximum impurity", na_values: "Texts that mean missing", max_levels: "Texts per column", impute: "Replace missing numbers by",
   target_above: "Two classes: threshold", target_quantiles: "Classes of equal size", test_size: "Validation share",
   min_precision: "Minimum precision", min_lift: "Minimum lift", always: "Columns in every subset", one_of: "One of these columns", for_class: "Only these classes", max_rules: "Maximum number of rules",
@@ -24,14 +24,6 @@ const GROUPS = {
   Running: ["batch", "in_flight", "patience", "time_limit"],
 };
 
-let schemas = null;
-
-/** Load the schemas of the API once. */
-async function loadSchemas() {
-  schemas ??= get(path("openapi.json")).then((document) => document.components.schemas);
-  return schemas.catch((error) => ((schemas = null), Promise.reject(error)));
-}
-
 export const labelOf = (name) => LABELS[name] ?? (name.charAt(0).toUpperCase() + name.slice(1)).replaceAll("_", " ");
 
 /** Replace the names of command-line options in texts of the server by the labels of their fields. */
@@ -39,11 +31,10 @@ export const replaceOptions = (text) =>
   text.replace(/--([a-z][a-z-]*)/g, (_, option) => `“${labelOf(option.replaceAll("-", "_"))}”`).replace(" (repeat the option or separate by commas)", "").replace("; repeat it for other groups", "; separate groups by semicolons");
 
 /** @param {() => void} changed */
-export async function settingsForm(changed) {
-  const models = await loadSchemas();
+export function settingsForm(changed) {
   const fields = new Map();
   for (const [part, model] of [["settings", "MiningSettings"], ["table", "TableSettings"]]) {
-    for (const [name, schema] of Object.entries(models[model].properties)) {
+    for (const [name, schema] of Object.entries(SCHEMAS[model])) {
       if (SET_BY_COLUMN_PICKER.includes(name)) continue;
       const texts = { label: labelOf(name), help: replaceOptions(schema.description ?? "") };
       fields.set(name, { part, ...formField(name, schema, texts) });
@@ -52,18 +43,29 @@ export async function settingsForm(changed) {
   const elements = (names) => names.filter((name) => fields.has(name)).map((name) => fields.get(name).element);
   const grouped = new Set([...MAIN, ...TARGET, ...Object.values(GROUPS).flat()]);
   const others = [...fields.keys()].filter((name) => !grouped.has(name));
-  const more = el(
+  const classes = el("div", { class: "fields class-settings", hidden: true }, ...elements(TARGET));
+  const element = el(
     "details",
-    { class: "more" },
-    el("summary", {}, "More settings"),
+    { class: "advanced", id: "advanced" },
+    el("summary", {}, "Advanced"),
+    el("p", { class: "hint" }, "All settings of the method. The defaults suit most tables."),
+    el("div", { class: "fields" }, ...elements(MAIN)),
+    classes,
     ...[...Object.entries(GROUPS), ["Other", others]]
       .filter(([, names]) => names.some((name) => fields.has(name)))
       .map(([title, names]) => el("fieldset", {}, el("legend", {}, title), el("div", { class: "fields" }, ...elements(names)))),
   );
-  const classes = el("div", { class: "fields class-settings", hidden: true }, el("p", { class: "hint full-width" }, "This column is numeric: choose how to divide it into classes."), ...elements(TARGET));
-  const element = el("div", { class: "settings" }, el("div", { class: "fields" }, ...elements(MAIN)), more);
-  for (const container of [element, classes]) container.addEventListener("input", changed);
-  return { element, classes, value: () => readValues(fields), showProblem: (problem) => showProblem(fields, more, problem) };
+  element.addEventListener("input", changed);
+  return {
+    element,
+    value: () => readValues(fields),
+    get: (name) => fields.get(name)?.read() ?? null,
+    set: (name, value) => fields.get(name)?.write(value),
+    fill: (values) => Object.entries(values ?? {}).forEach(([name, value]) => fields.get(name)?.write(value)),
+    showDivision: (isShown) => (classes.hidden = !isShown),
+    showProblem: (problem) => showProblem(fields, problem),
+    reveal: (field) => ((element.open = true), field.control.focus()),
+  };
 }
 
 function readValues(fields) {
@@ -72,19 +74,16 @@ function readValues(fields) {
   return value;
 }
 
-/** Show the lines of a problem at the fields they are about; return those that are about no field. */
-function showProblem(fields, more, problem) {
+/** Show the lines of a problem at the fields they are about; return all of them, each with its field if it has one. */
+function showProblem(fields, problem) {
   for (const field of fields.values()) field.showError("");
-  if (!problem) return "";
-  let rest = "";
-  for (const line of problem.message.split("\n")) {
+  if (!problem) return [];
+  return problem.message.split("\n").map((line) => {
     const field = fieldOf(fields, line, problem);
     const message = capitalize(replaceOptions(line.replace(/^[\w.]+: /, "")));
-    if (!field) rest = `${rest} ${message}`.trim();
-    else field.showError(message);
-    if (field && more.contains(field.element)) more.open = true;
-  }
-  return rest;
+    field?.showError(message);
+    return { field, message };
+  });
 }
 
 const capitalize = (text) => text.charAt(0).toUpperCase() + text.slice(1);

@@ -1,11 +1,11 @@
 // Choose a table: drop or select a file to upload, or use an uploaded table.
 
-import { get, path, readProblem, withToken } from "./api.js";
-import { token } from "./session.js";
+import { get, path } from "./api.js";
 import { el, setChildren, setText } from "./dom.js";
 import { ago, bytes, count, percent } from "./format.js";
+import { loadTables } from "./tables-page.js";
+import { ACCEPT, receiveFiles, sendFile } from "./upload.js";
 
-const TYPES = { csv: "text/csv", parquet: "application/vnd.apache.parquet" };
 const MAX_RECENT = 5;
 
 /**
@@ -13,7 +13,7 @@ const MAX_RECENT = 5;
  * @param {string|undefined} initial  ID of a table to start with
  */
 export function tablePicker(chosen, signal, initial) {
-  const input = el("input", { type: "file", id: "file", accept: ".csv,.parquet,text/csv", class: "visually-hidden" });
+  const input = el("input", { type: "file", id: "file", accept: ACCEPT, class: "visually-hidden" });
   const status = el("p", { class: "upload-status", role: "status" });
   const error = el("p", { class: "error", role: "alert" });
   const bar = el("progress", { max: 1, hidden: true, "aria-label": "Upload" });
@@ -21,20 +21,21 @@ export function tablePicker(chosen, signal, initial) {
   const zone = el(
     "label",
     { class: "drop", htmlFor: "file" },
-    el("strong", {}, "Drop a table here, or choose a file"),
-    el("span", { class: "muted" }, "CSV with a header line, or Parquet"),
+    el("strong", {}, "Drop a table anywhere, or choose a file"),
+    el("span", { class: "muted" }, "CSV, Excel, TSV or Parquet, with the column names in the first row"),
   );
   const element = el("div", { class: "picker" }, input, zone, bar, status, error, recent);
 
   async function open(id) {
+    setText(error, "");
     try {
       const dataset = await get(path("datasets", id), { signal });
       element.dataset.chosen = "yes";
-      setText(status, `${dataset.name}: ${count(dataset.rows)} rows, ${count(dataset.columns)} columns`);
-      zone.querySelector("strong").textContent = "Choose another table";
+      setText(status, "");
+      setChildren(zone, el("strong", {}, "Choose another table"));
       chosen(dataset);
     } catch (problem) {
-      if (!signal.aborted) setText(error, problem.message);
+      if (!signal.aborted) setText(error, explain(problem));
     }
   }
 
@@ -50,7 +51,7 @@ export function tablePicker(chosen, signal, initial) {
       await open(dataset.id);
     } catch (problem) {
       setText(status, "");
-      if (!signal.aborted) setText(error, [problem.message, problem.remedy].filter(Boolean).join(" "));
+      if (!signal.aborted) setText(error, explain(problem));
     } finally {
       bar.hidden = true;
       input.value = "";
@@ -58,51 +59,21 @@ export function tablePicker(chosen, signal, initial) {
   }
 
   input.addEventListener("change", () => input.files.length && upload(input.files[0]));
-  acceptDrops(zone, upload);
   if (initial) open(initial);
+  receiveFiles(upload, signal);
   showRecent(recent, open, signal);
   return element;
 }
 
-function acceptDrops(zone, upload) {
-  const enter = (event) => (event.preventDefault(), zone.classList.add("over"));
-  const leave = () => zone.classList.remove("over");
-  zone.addEventListener("dragover", enter);
-  zone.addEventListener("dragleave", leave);
-  zone.addEventListener("drop", (event) => {
-    event.preventDefault();
-    leave();
-    if (event.dataTransfer.files.length) upload(event.dataTransfer.files[0]);
-  });
-}
+const explain = (problem) => [problem.message, problem.remedy].filter(Boolean).join(" ");
 
 /** List the newest uploaded tables. */
 async function showRecent(element, open, signal) {
-  const page = await get(`${path("datasets")}?limit=200`, { signal }).catch(() => ({ items: [] }));
-  const tables = page.items.slice(-MAX_RECENT).reverse();
+  const tables = await loadTables(signal).catch(() => []);
   if (!tables.length || signal.aborted) return;
   const item = (table) =>
     el("li", {}, el("button", { type: "button", class: "plain", onclick: () => open(table.id) }, table.name),
       el("span", { class: "muted" }, ` ${count(table.rows)} × ${count(table.columns)}, ${ago(table.created)}`));
-  setChildren(element, el("h3", {}, "Or use an uploaded table"), el("ul", {}, ...tables.map(item)));
-}
-
-/** Upload with XMLHttpRequest, because `fetch` does not report the progress of uploads. */
-function sendFile(file, signal, progress) {
-  return new Promise((resolve, reject) => {
-    const request = new XMLHttpRequest();
-    request.open("POST", `${path("datasets")}?name=${encodeURIComponent(file.name.slice(0, 200))}`);
-    const type = TYPES[file.name.toLowerCase().split(".").pop()] ?? file.type;
-    const sentToken = token();
-    const headers = withToken(type ? { "Content-Type": type } : {});
-    for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
-    request.upload.addEventListener("progress", (event) => event.lengthComputable && progress(event.loaded / event.total));
-    request.addEventListener("load", () => {
-      if (request.status >= 200 && request.status < 300) resolve(JSON.parse(request.responseText));
-      else reject(readProblem(request.status, request.responseText, sentToken));
-    });
-    request.addEventListener("error", () => reject(new Error("The connection was lost during the upload.")));
-    signal.addEventListener("abort", () => request.abort(), { once: true });
-    request.send(file);
-  });
+  setChildren(element, el("h2", {}, "Or use a table from before"), el("ul", {}, ...tables.slice(0, MAX_RECENT).map(item)),
+    tables.length > MAX_RECENT && el("p", {}, el("a", { href: "#/tables" }, `All ${count(tables.length)} tables`)));
 }

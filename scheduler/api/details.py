@@ -1,0 +1,114 @@
+"""What the API shows of jobs: `Job`, their status, and `JobDetails`."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from redis import RedisError
+
+from maabo_dist.contract import names
+from maabo_dist.contract.api import Job
+from maabo_dist.contract.job import JobRecord, JobState
+from maabo_dist.contract.selection import FunnelCounts
+from maabo_dist.settings import MiningSettings, TableSettings
+from scheduler.api.dependencies import ApiState
+from scheduler.ledger.jobs import JobRow
+from scheduler.resources import Resources
+
+MAX_FUNNELS = 1000  # that a process remembers
+
+
+class JobDetails(Job):
+    """A job with its settings."""
+
+    table: TableSettings | None = None
+    settings: MiningSettings
+    correlation: str | None = None
+    # Number of leaves that remain after each selection step; null before the first selection of rules.
+    funnel: dict[str, Any] | None = None
+
+
+def job_details(api: ApiState, row: JobRow) -> JobDetails:
+    """Return everything about a job except its rules."""
+    (details,) = all_details(api, [row])
+    return details
+
+
+def all_details(api: ApiState, rows: Sequence[JobRow]) -> list[JobDetails]:
+    """Like `job_details`, of several jobs."""
+    return [
+        JobDetails.model_construct(
+            **dict(status),
+            table=row.spec.dataset.settings,
+            settings=row.spec.settings,
+            correlation=row.spec.correlation,
+            funnel=None if status.rules is None else _find_funnel(api, row),
+        )
+        for row, status in zip(rows, job_statuses(api, rows), strict=True)
+    ]
+
+
+def _find_funnel(api: ApiState, row: JobRow) -> dict[str, Any] | None:
+    """Return the funnel of the rules so far. That of final rules is remembered: documents are long."""
+    final = row.state is JobState.DONE
+    if final and row.id in api.funnels:
+        return api.funnels[row.id]
+    funnel = None
+    with suppress(RedisError, ValidationError):  # without Redis, or with a document of another version
+        if (text := find_document(api.resources, row)) is not None:
+            funnel = _FunnelOfDocument.model_validate_json(text).funnel.to_json()
+    if final:
+        if len(api.funnels) >= MAX_FUNNELS:
+            api.funnels.clear()
+        api.funnels[row.id] = funnel
+    return funnel
+
+
+class _FunnelOfDocument(BaseModel):
+    """The part of a result document that `JobDetails` shows."""
+
+    funnel: FunnelCounts
+
+
+def find_document(resources: Resources, row: JobRow) -> str | bytes | None:
+    """Return the final result document from the ledger or the preliminary one from Redis; None if there is none yet."""
+    if row.state is JobState.DONE and (text := resources.ledger.jobs.document(row.id)) is not None:
+        return text
+    preliminary: bytes | None = resources.redis.get(resources.settings.key(f"{names.JOB_DOCUMENT}:{row.id}"))
+    return preliminary
+
+
+def progress_fields(record: JobRecord) -> dict[str, Any]:
+    """Return the fields of `JobProgress`. The job is assumed to continue at its average speed so far."""
+    progress = eta = None
+    if record.state is JobState.DONE:
+        progress = 1.0
+    elif record.planned:
+        progress = min(1.0, record.trees / record.planned)
+        if record.state is JobState.RUNNING and record.trees and record.obstacle is None:
+            eta = max(0.0, record.seconds * (record.planned - record.trees) / record.trees)
+    return record.model_dump() | {"progress": progress, "eta_seconds": eta}
+
+
+def job_statuses(api: ApiState, rows: Sequence[JobRow]) -> list[Job]:
+    """Return the statuses of jobs.
+
+    The states come from the ledger; Redis may have newer values of the rest of jobs that have not ended.
+    """
+    running = [row.id for row in rows if not row.state.ended]
+    texts: list[bytes | None] = []
+    if running:
+        keys = [api.resources.settings.key(f"{names.JOB_RECORD}:{job}") for job in running]
+        with suppress(RedisError):
+            texts = api.resources.redis.mget(keys)
+    live: dict[str, JobRecord] = {}
+    for job, text in zip(running, texts, strict=False):  # no texts without Redis
+        with suppress(ValidationError):  # no record, or one of another version
+            live[job] = JobRecord.model_validate_json(text or b"")
+    statuses = []
+    for row in rows:
+        record = live[row.id].model_copy(update={"state": row.state}) if row.id in live else row.record
+        owner = {"wanted": row.command, "dataset": row.spec.dataset_id, "title": row.title, "note": row.note}
+        statuses.append(Job(**progress_fields(record), **owner))
+    return statuses

@@ -1,0 +1,63 @@
+"""`SharedCalls`: one call for many requests.
+
+Under load, most of the time of a short request goes into the change to a thread and back, and into the queries to the
+database. So all requests that arrive while a call is running are answered by the next call, together. Each gets an
+answer that is not older than the request.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from starlette.concurrency import run_in_threadpool
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+# Calls that run at the same time: another one begins only if the last one takes longer than this many seconds.
+MAX_CALLS, SLOW_SECONDS = 4, 0.1
+
+
+class SharedCalls(Generic[Key, Value]):
+    """Calls `load` in a thread, with the keys of all waiting requests. Used by one event loop.
+
+    `load` returns a value or an exception for each key that it finds.
+    """
+
+    def __init__(self, load: Callable[[Sequence[Key]], Mapping[Key, Value | Exception]]) -> None:
+        self._load = load
+        self._waiting: dict[Key, asyncio.Future[Value | None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._started = 0.0
+
+    async def get(self, key: Key) -> Value | None:
+        """Return the value of a key; None if there is none."""
+        loop = asyncio.get_running_loop()
+        future = self._waiting.get(key)
+        if future is None:
+            future = self._waiting[key] = loop.create_future()
+        slow = loop.time() - self._started > SLOW_SECONDS
+        if not self._tasks or (slow and len(self._tasks) < MAX_CALLS):
+            task = loop.create_task(self._answer_all())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return await asyncio.shield(future)  # others may wait for it too
+
+    async def _answer_all(self) -> None:
+        while self._waiting:
+            waiting, self._waiting = self._waiting, {}
+            self._started = asyncio.get_running_loop().time()
+            try:
+                values = await run_in_threadpool(self._load, list(waiting))
+            except Exception as error:  # noqa: BLE001 - raised in those who wait; later requests are served anyway
+                values = dict.fromkeys(waiting, error)
+            for key, future in waiting.items():
+                _answer(future, values.get(key))
+
+
+def _answer(future: asyncio.Future[Value | None], value: Value | Exception | None) -> None:
+    if isinstance(value, Exception):
+        future.set_exception(value)
+        future.exception()  # mark it as retrieved: the client may be gone
+    else:
+        future.set_result(value)

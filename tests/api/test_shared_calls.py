@@ -1,0 +1,89 @@
+"""One call answers all requests that wait; each answer is newer than its request."""
+
+import asyncio
+from threading import Event, Lock
+
+import pytest
+
+from scheduler.api.lookups import MAX_CALLS, SharedCalls
+from tests import servers
+
+
+class Recorder:
+    """Returns a value for each even number, and records its calls. It waits for `go`."""
+
+    def __init__(self):
+        self.go, self.calls, self.lock = Event(), [], Lock()
+
+    def __call__(self, keys):
+        with self.lock:
+            self.calls.append(list(keys))
+        assert self.go.wait(60)
+        return {key: key * 10 if key else ValueError("zero") for key in keys if key % 2 == 0}
+
+
+def test_requests_that_arrive_during_a_call_share_the_next_one():
+    load = Recorder()
+
+    async def run():
+        shared = SharedCalls(load)
+        first = asyncio.create_task(shared.get(2))
+        await asyncio.to_thread(servers.wait_for, lambda: load.calls, what="the first call")
+        others = [asyncio.create_task(shared.get(key)) for key in (4, 5, 4, 2)]
+        await asyncio.sleep(0)
+        load.go.set()
+        return await asyncio.gather(first, *others)
+
+    assert asyncio.run(run()) == [20, 40, None, 40, 20]
+    assert load.calls == [[2], [4, 5, 2]]  # the later request for 2 got an answer of its own
+
+
+def test_an_error_is_raised_in_the_requests_that_it_concerns():
+    load = Recorder()
+    load.go.set()
+
+    async def run():
+        shared = SharedCalls(load)
+        return await asyncio.gather(shared.get(0), shared.get(2), return_exceptions=True)
+
+    error, value = asyncio.run(run())
+    assert (type(error), value) == (ValueError, 20)
+
+
+def test_a_call_that_fails_does_not_stop_later_ones():
+    outcomes = [OSError("away"), {1: "found"}]
+
+    def load(_keys):
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, OSError):
+            raise outcome
+        return outcome
+
+    async def run():
+        shared = SharedCalls(load)
+        with pytest.raises(OSError, match="away"):
+            await shared.get(1)
+        return await shared.get(1)
+
+    assert asyncio.run(run()) == "found"
+
+
+def test_slow_calls_do_not_block_later_requests_and_their_number_is_limited():
+    load = Recorder()
+
+    async def run():
+        shared, tasks = SharedCalls(load), []
+        for key in range(2, 2 + 2 * MAX_CALLS, 2):
+            count = len(load.calls)
+            tasks.append(asyncio.create_task(shared.get(key)))
+            while len(load.calls) == count:  # a call that is not slow yet is not joined by another
+                await asyncio.sleep(0.02)
+                tasks.append(asyncio.create_task(shared.get(key)))
+        tasks.append(asyncio.create_task(shared.get(100)))
+        await asyncio.sleep(0.3)
+        running = len(load.calls)
+        load.go.set()
+        await asyncio.gather(*tasks)
+        return running
+
+    assert asyncio.run(run()) == MAX_CALLS
