@@ -24,7 +24,6 @@ from pathlib import Path
 import click
 
 from deploy.shared import write_private
-from maabo_dist.cluster.redis_store import KEY as ARTIFACT
 from maabo_dist.console import run_command
 from maabo_dist.contract import names
 from maabo_dist.errors import SettingsError
@@ -35,7 +34,7 @@ RECORDS = (f"{names.JOB_RECORD}:*", f"{names.JOB_DOCUMENT}:*")
 EVENTS, RESULTS, METERS = f"{names.JOB_EVENTS}:*", f"{names.RESULTS_STREAM}:*", f"{names.METERS}:*"
 WORKERS = f"{names.WORKERS}:*"
 ENDED = f"{names.JOB_ENDED}:*"
-ARTIFACTS = f"{ARTIFACT}:*"
+ARTIFACTS = f"{names.ARTIFACT}:*"
 ANSWERS = "celery-task-meta-*"
 QUEUES = f"{names.QUEUE_PREFIX}*"
 # kombu uses four lists per queue: one with its name, and three with two control characters and a priority added.
@@ -111,6 +110,7 @@ def users(database: int, own_queues: Sequence[str]) -> tuple[User, ...]:
                 grant("set del", WORKERS),
                 grant("exists", ENDED),
                 ask,
+                grant("xadd", names.REFUSED_STREAM),
                 grant("set setex get", ANSWERS),
                 *artifacts,
                 *inspect,

@@ -13,7 +13,7 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
@@ -210,7 +210,9 @@ def _run_scheduler() -> None:
         warm()
         owner = f"{socket.gethostname()}:{os.getpid()}"
         logger.info(f"ready as {owner}")
-        Scheduler(resources, owner).run(stop)
+        # Its timers must not depend on a clock that can be set.
+        steady = replace(resources, clock=resources.ledger.database.steady_clock())
+        Scheduler(steady, owner).run(stop)
 
 
 def _settings() -> ClusterSettings:

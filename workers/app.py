@@ -10,7 +10,7 @@ from celery import Celery, signals
 from celery.app.backends import by_url
 
 from maabo_dist.cluster.broker import CONSUMER_TIMEOUT, HARD_LIMIT_FACTOR, check_broker, make_celery, uses_amqp
-from maabo_dist.cluster.logs import StructuredLogger, log_handler
+from maabo_dist.cluster.logs import AppendingFormatter, StructuredLogger, log_handler
 from maabo_dist.cluster.redis_store import open_store
 from maabo_dist.cluster.settings import ClusterSettings, check_redis, require_certificate
 from maabo_dist.cluster.streams import open_redis
@@ -21,6 +21,7 @@ from maabo_dist.errors import MaaboError
 from maabo_dist.warm import warm
 from workers.base import ClusterTask, log_fields
 from workers.celery_hooks import Heartbeat, apply_workarounds
+from workers.guard import guard_messages
 from workers.tasks import EvaluateTask, RulesTask, ScreenTask, ShuffleTask, SubmitTask
 
 logger = StructuredLogger("maabo.worker")
@@ -45,9 +46,9 @@ def make_app(
     for shutdown in (signals.worker_process_shutdown, signals.worker_shutdown):
         shutdown.connect(lambda **_: tracing.close(), weak=False)
     _set_result_backend(application, settings)
+    guard_messages(application, settings)
     signals.worker_init.connect(lambda **_: _check_access(settings, application), weak=False)
-    if settings.log == "json":
-        signals.after_setup_logger.connect(_log_json, weak=False)
+    signals.after_setup_logger.connect(_log_json if settings.log == "json" else _log_fields, weak=False)
     return application
 
 
@@ -61,6 +62,13 @@ def _set_result_backend(application: Celery, settings: ClusterSettings) -> None:
 
 def _log_json(logger: logging.Logger, **_: Any) -> None:
     logger.handlers[:] = [log_handler("json", sys.stderr)]
+
+
+def _log_fields(logger: logging.Logger, **_: Any) -> None:
+    """Show the fields of our messages in the lines that Celery formats."""
+    for handler in logger.handlers:
+        if handler.formatter is not None and not isinstance(handler.formatter, AppendingFormatter):
+            handler.setFormatter(AppendingFormatter(handler.formatter))
 
 
 def _check_access(settings: ClusterSettings, application: Celery) -> None:

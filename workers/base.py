@@ -3,9 +3,11 @@
 AnsweringTask: decode the message ─► compute (one library call) ─► encode the answer onto the job's stream
 """
 
+import json
 import os
 import socket
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -15,10 +17,11 @@ from celery import Task
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.store import StoreError
-from maabo_dist.cluster.streams import open_redis, send_answer
+from maabo_dist.cluster.streams import add_refused, open_redis, send_answer
 from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.cluster.tracing import Tracing
 from maabo_dist.contract import messages
+from maabo_dist.contract.problem import Problem, problem_of
 from maabo_dist.errors import FormatError, MaaboError
 
 logger = StructuredLogger("maabo.worker")
@@ -27,6 +30,8 @@ logger = StructuredLogger("maabo.worker")
 MAX_FIELD = 200
 # A worker that could not begin a task takes no other for this time, so that workers that can get it.
 REST_SECONDS = 1.0
+# How long a worker tries to send an answer while Redis cannot be reached, and how often.
+ANSWER_SECONDS, RETRY_SECONDS = 30.0, 0.25
 
 
 class JobEndedError(MaaboError):
@@ -51,6 +56,15 @@ class ClusterTask(Task):  # type: ignore[misc]  # Celery ships no types
         if process not in self._connections:
             self._connections = {process: open_redis(self._settings)}
         return self._connections[process]
+
+    def refuse(self, message: dict[str, Any], error: MaaboError) -> Problem:
+        """Keep a message that this task cannot handle, with the reason."""
+        logger.warning("message refused", task=self.name, **log_fields(message), reason=error)
+        problem = problem_of(error)
+        with suppress(redis.RedisError):  # then only the log has the reason
+            data = json.dumps(message, default=repr).encode()
+            add_refused(self.redis, self._settings, f"task {self.name}", data, problem)
+        return problem
 
     def report_loss(self, message: dict[str, Any], reason: str) -> None:
         """Called in the worker's main process when the process that ran the task has died."""
@@ -121,20 +135,33 @@ class AnsweringTask(ClusterTask):
         values |= {name: message.get(name) for name in self.key_fields} | {"reason": reason[: messages.MAX_REASON]}
         try:
             answer = self.answer.read(values | fields)
-        except FormatError:
+        except FormatError as error:  # the message does not even say which task of which job it is
+            self.refuse(message, FormatError(f"{reason} No answer is possible: {error}"))
             return f"refused: {reason}"
         if isinstance(version := message.get("version"), int):  # refusals are the same in all contract versions
             answer = answer.model_copy(update={"version": version})
         if kind != "lost":  # that is logged by the main process
             facts = log_fields(message) | {"seconds": answer.seconds, "reason": reason or None}
             logger.info(f"task {kind}", task=self.name, **facts)
-        try:
-            send_answer(self.redis, self._settings, answer, body)
-        except redis.RedisError as error:  # without an answer, the scheduler sends the task again
-            logger.warning("answer not sent", task=self.name, job=answer.job, reason=error)
+        self._send(answer, body)
         if kind == "unavailable":
             time.sleep(REST_SECONDS)
         return f"{kind}: {reason}"
+
+    def _send(self, answer: Any, body: bytes) -> None:
+        """Send an answer. It is not given up at once in an outage: the task would have to be computed again."""
+        end = time.monotonic() + ANSWER_SECONDS
+        while True:
+            try:
+                send_answer(self.redis, self._settings, answer, body)
+            except (redis.ConnectionError, redis.TimeoutError) as error:
+                if time.monotonic() < end and answer.kind != "lost":  # those are sent by the worker's main loop
+                    time.sleep(RETRY_SECONDS)
+                    continue
+                logger.warning("answer not sent", task=self.name, job=answer.job, reason=error)
+            except redis.RedisError as error:  # without an answer, the scheduler sends the task again
+                logger.warning("answer not sent", task=self.name, job=answer.job, reason=error)
+            return
 
 
 def log_fields(message: dict[str, Any]) -> dict[str, object]:

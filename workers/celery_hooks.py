@@ -14,7 +14,6 @@ from celery import signals
 from celery.concurrency.asynpool import AsynPool
 from celery.worker.consumer.tasks import Tasks
 from celery.worker.state import active_requests
-from kombu.transport import redis as kombu_redis
 
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.streams import open_redis
@@ -34,38 +33,9 @@ def apply_workarounds() -> None:
     # The pipe of a process that dies closes a moment before the process can be waited for. A check in that moment
     # finds nothing, and the next one is by default 5 s later.
     AsynPool.timers = property(lambda pool: {pool.maintain_pool: POOL_CHECK_SECONDS})
-    kombu_redis.Channel.QoS = ReleasingQoS
     # RabbitMQ's quorum queues refuse a prefetch limit for a whole channel, and future versions will for all queues.
     # Celery uses one unless it detects a quorum queue, which it cannot if the virtual host creates them by default.
     Tasks.qos_global = lambda _step, _consumer: False
-
-
-class ReleasingQoS(kombu_redis.QoS):
-    """Releases messages even if Redis cannot be reached.
-
-    Otherwise they count as in progress forever, and a worker that reaches its limit of such messages takes no others.
-    Redis delivers them again after the visibility timeout; the scheduler drops the second answer.
-
-    A channel that was closed in an outage has no connection at all. kombu then raises an AttributeError, which is not
-    handled and ends the worker.
-    """
-
-    def ack(self, delivery_tag: str) -> None:
-        """Acknowledge a message."""
-        try:
-            super().ack(delivery_tag)  # type: ignore[no-untyped-call]  # kombu has types for some of its parts
-        except Exception as error:
-            self._quick_ack(delivery_tag)
-            if isinstance(error, AttributeError):
-                raise ConnectionError("The channel is closed.") from error
-            raise
-
-    def restore_unacked(self, client: Any = None) -> None:
-        """Return unacknowledged messages to the queue."""
-        try:
-            super().restore_unacked(client)  # type: ignore[no-untyped-call]
-        except AttributeError:
-            self._delivered.clear()
 
 
 EXPIRE_SECONDS = 15

@@ -213,6 +213,12 @@ class SubmitTask(ClusterTask):
 
         The schedulers get an invalid document too: they keep it among the refused requests, and call its callback.
         """
+        try:
+            return self._pass_on(document)
+        except ValueError as error:  # text that is not Unicode, or values that are not JSON
+            return self.refuse(document, FormatError(f"The document is not valid JSON: {error}")).to_json()
+
+    def _pass_on(self, document: dict[str, Any]) -> str | dict[str, Any]:
         name, tenant = str(self.request.id), document.get("tenant")
         if tenant is not None and tenant != "default":  # tasks of the same name of two tenants are different jobs
             name = f"{tenant}\0{name}"

@@ -37,12 +37,15 @@ class HttpCluster:
         """The URL of the server."""
         return self.client.url
 
-    def lacks_scheduler(self) -> bool:
-        """Return True if the server reports that no scheduler is running; False if it is unknown."""
+    def find_problem(self) -> str | None:
+        """Return why the cluster as a whole does not work; None if it does, or if it is unknown."""
         try:
-            return self.client.ready().get("scheduler", "ok") != "ok"
+            parts = {part: state for part, state in self.client.ready().items() if state != "ok"}
         except ServerUnreachableError:  # a gateway that forwards only /v1
-            return False
+            return None
+        if "scheduler" in parts:
+            return f"no scheduler is running at {self.address}"
+        return "; ".join(f"{part}: {state}" for part, state in parts.items()) or None
 
     def record(self, job: str) -> JobRecord:
         """Return the current record of a job."""
@@ -84,7 +87,8 @@ class HttpCluster:
         end = time.monotonic() + COMMAND_SECONDS
         while not is_applied(status, command):
             if time.monotonic() > end:
-                cause = "No scheduler is running." if self.lacks_scheduler() else "The schedulers did not respond."
+                problem = self.find_problem() or "the schedulers did not respond"
+                cause = f"{problem[0].upper()}{problem[1:]}."
                 raise MaaboError(f"{cause} Job {short_id(job)} is not {PAST_TENSE[command]} yet; the request is saved.")
             time.sleep(POLL_SECONDS)
             status = handle.status()

@@ -10,7 +10,15 @@ import click
 from maabo_dist._util.text import format_count, printable
 from maabo_dist.cli.cluster import Cluster, ClusterAddress, cluster_options, connect, leave_running, raise_for_failure
 from maabo_dist.cli.output import Output, format_options
-from maabo_dist.cli.progress import SHUFFLES, Display, Snapshot, format_best, format_repeat, progress_display
+from maabo_dist.cli.progress import (
+    SHUFFLES,
+    Display,
+    RateEstimate,
+    Snapshot,
+    format_best,
+    format_repeat,
+    progress_display,
+)
 from maabo_dist.console import (
     NOTHING,
     Cell,
@@ -24,7 +32,7 @@ from maabo_dist.console import (
     print_note,
     print_table,
 )
-from maabo_dist.contract.job import SHORT_DIGITS, JobCommand, JobRecord, JobState, short_id
+from maabo_dist.contract.job import SHORT_DIGITS, JobCommand, JobRecord, JobState, Obstacle, short_id
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import MaaboError
 
@@ -48,6 +56,16 @@ _ACTIVITIES = {
     JobState.MINING: "choosing the rules",
     JobState.PAUSED: "paused",
 }
+# What `maabo jobs` adds to the state of a job that does not advance. A queued or paused job needs no addition.
+_OBSTACLES = {
+    "workers": "no workers",
+    "busy": "workers busy",
+    "slow": "slow",
+    "redis": "no Redis",
+    "broker": "no broker",
+    "store": "no store",
+    "scheduler": "no scheduler",
+}
 _STYLES = {
     JobState.RUNNING: "cyan",
     JobState.MINING: "cyan",
@@ -70,7 +88,7 @@ def jobs_command(address: ClusterAddress, state: str | None, limit: int, as_json
     if as_json:
         print_json([record.model_dump(mode="json") for record in records])
         return 0
-    _warn_without_scheduler(cluster)
+    _warn_of_problem(cluster)
     if not records:
         click.echo(f"No job is {state}." if state else f"There are no jobs at {cluster.address}.")
         return 0
@@ -95,7 +113,7 @@ def status_command(job: str, address: ClusterAddress, as_json: bool) -> int:
         return 0
     print_fields(_fields(record))
     if not record.state.ended:
-        _warn_without_scheduler(cluster)
+        _warn_of_problem(cluster)
     return 0
 
 
@@ -114,9 +132,9 @@ def rules_command(job: str, address: ClusterAddress, **values: Any) -> int:
     return 0
 
 
-def _warn_without_scheduler(cluster: Cluster) -> None:
-    if cluster.lacks_scheduler():
-        print_note(f"no scheduler is running at {cluster.address}; this information may be out of date.")
+def _warn_of_problem(cluster: Cluster) -> None:
+    if (problem := cluster.find_problem()) is not None:
+        print_note(f"{problem}; this information may be out of date.")
 
 
 def read_rules(cluster: Cluster, record: JobRecord) -> ResultDocument:
@@ -161,6 +179,8 @@ def _cells(record: JobRecord, now: float) -> Iterator[Cell]:
 def _fields(record: JobRecord) -> Iterator[tuple[str, Cell]]:
     yield "job", record.id
     yield "state", _state(record)
+    if record.obstacle is not None and not record.state.ended:
+        yield "waiting", f"{_obstacle_text(record.obstacle)}. {record.obstacle.remedy}".strip()
     yield "dataset", record.name
     yield "tenant", record.tenant
     yield "priority", record.priority.value
@@ -180,7 +200,16 @@ def _fields(record: JobRecord) -> Iterator[tuple[str, Cell]]:
 
 
 def _state(record: JobRecord) -> Cell:
-    return record.state.value, _STYLES.get(record.state, "")
+    """Format the state: `running`, or `running: no workers` if the job does not advance."""
+    obstacle = None if record.state.ended or record.obstacle is None else _OBSTACLES.get(record.obstacle.kind)
+    if obstacle is None:
+        return record.state.value, _STYLES.get(record.state, "")
+    return f"{record.state.value}: {obstacle}", "yellow"
+
+
+def _obstacle_text(obstacle: Obstacle) -> str:
+    since = "" if obstacle.since is None else f", for {format_duration(max(0.0, time.time() - obstacle.since))}"
+    return f"{printable(obstacle.text)}{since}"
 
 
 def _trees(record: JobRecord) -> str:
@@ -210,7 +239,7 @@ def watch_command(job: str, address: ClusterAddress) -> int:
     The exit code is 0 if it is done and 1 if it failed or was cancelled. Ctrl-C does not affect the job.
     """
     cluster = connect(address)
-    _warn_without_scheduler(cluster)
+    _warn_of_problem(cluster)
     (record,) = wait_for_end(cluster, cluster.find(job).id, quiet=False, show_rules=True)
     raise_for_failure(record)
     rules = "" if record.rules is None else f"{format_count(record.rules, 'rule')} from "
@@ -271,6 +300,13 @@ def format_evidence(n: int, precision: float | None) -> str:
 
 
 def _show(display: Display, record: JobRecord) -> None:
+    obstacle = None if record.state.ended else record.obstacle
+    if obstacle is not None and obstacle.kind != "paused":
+        # Without an estimate, which would stand still.
+        display.set_activity(f"waiting: {printable(obstacle.text)}. {printable(obstacle.remedy)}".rstrip())
+        display.rate = RateEstimate()
+        display.update(Snapshot(record.trees, record.planned, record.seconds, ""))
+        return
     if record.pairs is not None and record.pairs_screened is not None and record.state is JobState.RUNNING:
         display.set_activity("screening pairs of features")
         display.update(Snapshot(record.pairs_screened, record.pairs, record.seconds, "", unit="pairs"))

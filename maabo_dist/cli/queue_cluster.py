@@ -23,9 +23,9 @@ MAX_NOTES = 100
 class QueueCluster(QueueClient):
     """The queue client with the methods that only the command line needs."""
 
-    def lacks_scheduler(self) -> bool:
-        """Return True if no scheduler is running."""
-        return self.cluster() is None
+    def find_problem(self) -> str | None:
+        """Return why the cluster as a whole does not work; None if it does."""
+        return None if (silence := self.find_silence()) is None else f"{silence.text} at {self.address}"
 
     def list_jobs(self, state: JobState | None, limit: int) -> tuple[list[JobRecord], int | None]:
         """Return the newest jobs that have a record."""

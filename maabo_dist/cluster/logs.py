@@ -42,8 +42,19 @@ class TextFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
         """Return the message followed by its fields."""
-        fields = getattr(record, _FIELDS, {})
-        return " ".join([super().formatMessage(record), *(f"{name}={_format_value(fields[name])}" for name in fields)])
+        return _append_fields(super().formatMessage(record), record)
+
+
+class AppendingFormatter(logging.Formatter):
+    """Adds the fields to the lines of another formatter."""
+
+    def __init__(self, formatter: logging.Formatter) -> None:
+        super().__init__()
+        self._formatter = formatter
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the other formatter's line, followed by the fields."""
+        return _append_fields(self._formatter.format(record), record)
 
 
 class JsonFormatter(logging.Formatter):
@@ -78,6 +89,11 @@ def set_up_logging(style: Literal["text", "json"], stream: TextIO | None = None)
     root.handlers[:] = [log_handler(style, stream or sys.stderr)]
     root.setLevel(logging.WARNING)
     logging.getLogger("maabo").setLevel(logging.INFO)
+
+
+def _append_fields(line: str, record: logging.LogRecord) -> str:
+    fields = getattr(record, _FIELDS, {})
+    return " ".join([line, *(f"{name}={_format_value(fields[name])}" for name in fields)])
 
 
 def _format_value(value: object) -> str:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from maabo_dist.cluster.redis_store import open_store
 from maabo_dist.cluster.settings import ClusterSettings, UnreachableError, check_url, redact_url, redis_errors
 from maabo_dist.cluster.store import StoreError
-from maabo_dist.cluster.streams import open_redis, send_request
+from maabo_dist.cluster.streams import find_write_problem, open_redis, send_request
 from maabo_dist.contract import names
 from maabo_dist.contract.job import (
     PAST_TENSE,
@@ -22,6 +22,7 @@ from maabo_dist.contract.job import (
     JobRecord,
     JobSpec,
     NoSuchJobError,
+    Obstacle,
     is_applied,
     match_prefix,
     short_id,
@@ -43,6 +44,8 @@ ATTEMPTS = 3
 COMMAND_SECONDS = 20.0
 # `follow` survives a Redis that is unreachable for up to this long.
 OUTAGE_SECONDS = 60.0
+# Schedulers publish the progress of running jobs every second. After this time without a change, `follow` asks why.
+SILENT_SECONDS = 10.0
 POLL_SECONDS = 0.05
 FOLLOW_SECONDS = 0.5
 RECORDS_PER_READ = 500
@@ -86,6 +89,16 @@ class QueueClient:
     def cluster(self) -> ClusterRecord | None:
         """Return what the schedulers publish about the cluster; None if none is running."""
         return _parse(ClusterRecord, self._get(names.CLUSTER))
+
+    def find_silence(self) -> Obstacle | None:
+        """Return why no scheduler publishes anything; None if one does."""
+        if self.cluster() is not None:
+            return None
+        with redis_errors(self._settings.redis_url):
+            problem = find_write_problem(self._redis, self._settings)
+        if problem is not None:
+            return Obstacle(kind="redis", text=problem.rstrip("."), remedy="Raise maxmemory of Redis.")
+        return Obstacle(kind="scheduler", text="no scheduler is running", remedy="Start one: `python -m scheduler`.")
 
     def submit(self, spec: JobSpec, columns: "Columns | None") -> JobRecord:
         """Upload the table, submit the job, and return its record.
@@ -169,21 +182,27 @@ class QueueClient:
 
     def follow(self, job: str) -> Iterator[JobRecord]:
         """Yield the record now, after every change, and when the job has ended."""
-        record = self.record(job)
+        record = shown = self.record(job)
         yield record
-        last_read = self._clock()
+        last_read = last_change = self._clock()
         while not record.state.ended:
             self._sleep(FOLLOW_SECONDS)
             try:
                 latest = self.record(job)
+                silence = self.find_silence() if self._clock() - last_change > SILENT_SECONDS else None
             except (UnreachableError, NoSuchJobError):
                 if self._clock() - last_read > OUTAGE_SECONDS:
                     raise
                 continue
             last_read = self._clock()
             if latest != record:
-                record = latest
-                yield record
+                last_change = last_read
+            record = latest
+            # A record that nobody updates must not look like progress.
+            latest = latest if silence is None else latest.model_copy(update={"obstacle": silence})
+            if latest != shown:
+                shown = latest
+                yield shown
 
     def _upload(self, columns: "Columns") -> None:
         """Store the table in the store that the user named, else in the cluster's, else in Redis."""

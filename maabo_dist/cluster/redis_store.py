@@ -30,9 +30,8 @@ from maabo_dist.cluster.store import (
     check_name,
 )
 from maabo_dist.cluster.streams import open_redis
+from maabo_dist.contract.names import ARTIFACT as KEY
 from maabo_dist.errors import SettingsError
-
-KEY = "maabo:artifact"
 
 # Redis blocks while it transfers a value, so values are small.
 CHUNK_BYTES = 1 << 20

@@ -177,6 +177,10 @@ class EnvironmentSettings(BaseModel):
         return no_files | {self.variable(name): str(getattr(self, name)) for name in type(self).model_fields}
 
 
+# The longest lease of a job.
+MAX_LEASE_SECONDS = 600.0
+
+
 class ClusterSettings(EnvironmentSettings):
     """Addresses and limits that all processes of a cluster share."""
 
@@ -202,7 +206,7 @@ class ClusterSettings(EnvironmentSettings):
     # Seconds that ended jobs are kept.
     retention: float = Field(7 * 86400.0, gt=0)
     # A scheduler that does not renew its leases for this long loses its jobs to another.
-    lease_seconds: float = Field(15.0, ge=1)
+    lease_seconds: float = Field(15.0, ge=1, le=MAX_LEASE_SECONDS)
     # The interval between updates of the rules so far; longer if mining them takes long.
     partial_seconds: float = Field(5.0, gt=0)
     # A job fails if no worker can start any of its tasks for this long.

@@ -3,6 +3,7 @@
 A stream entry is a JSON header and, for trees, pairs and rules, a body of bytes.
 """
 
+import json
 from typing import Any
 
 import redis
@@ -11,7 +12,10 @@ from redis.retry import Retry
 
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract import names
+from maabo_dist.contract.decoding import decode_json
 from maabo_dist.contract.messages import EvaluationAnswer, Request, RulesAnswer, ScreenAnswer, ShuffleAnswer
+from maabo_dist.contract.problem import Problem, redact_secrets
+from maabo_dist.errors import FormatError
 
 # Fields of a stream entry. `HEADER` holds an `EvaluationAnswer` or a `Request`; `BODY` holds the packed data.
 HEADER, RULES_HEADER, SCREEN_HEADER, SHUFFLE_HEADER = b"header", b"mined", b"screened", b"shuffled"
@@ -29,6 +33,8 @@ Answer = EvaluationAnswer | RulesAnswer | ScreenAnswer | ShuffleAnswer
 SOCKET_SECONDS = 5
 # The lifetime of an unread stream. Lost answers are computed again.
 STREAM_SECONDS = 3600
+# Refused requests and messages that are kept, approximately, and the bytes that are kept of each.
+MAX_REFUSED, MAX_REFUSED_BYTES = 1000, 65536
 
 
 def open_redis(settings: ClusterSettings, timeout: float = SOCKET_SECONDS, retries: int = 1) -> redis.Redis:
@@ -61,6 +67,33 @@ def send_answer(client: Any, settings: ClusterSettings, answer: Answer, body: by
 def send_request(client: Any, settings: ClusterSettings, request: Request) -> None:
     """Add a request to the intake stream."""
     client.xadd(settings.key(names.INTAKE_STREAM), {HEADER: request.model_dump_json()})
+
+
+def add_refused(client: Any, settings: ClusterSettings, source: str, data: bytes, problem: Problem) -> None:
+    """Keep a refused request, answer or message with its source and reason, but without its secrets."""
+    text = _redact(data)[:MAX_REFUSED_BYTES]
+    entry = {"request": text, "source": source, "reason": problem.detail, "problem": json.dumps(problem.to_json())}
+    client.xadd(settings.key(names.REFUSED_STREAM), entry, maxlen=MAX_REFUSED, approximate=True)
+
+
+def _redact(data: bytes) -> bytes:
+    try:
+        document = decode_json(data)
+    except FormatError:
+        return data
+    redacted = redact_secrets(document)
+    return data if redacted == document else json.dumps(redacted).encode()
+
+
+def find_write_problem(client: Any, settings: ClusterSettings) -> str | None:
+    """Return why Redis refuses writes although it answers, or None. Every user of a cluster may write this key."""
+    try:
+        client.set(settings.key(f"{names.ARTIFACT}:probe"), b"", ex=1)
+    except redis.ResponseError as error:
+        full = "maxmemory" in str(error)
+        reason = "its memory limit (maxmemory) is reached" if full else str(error)
+        return f"Redis refuses writes: {reason}. Jobs stand still until it accepts them."
+    return None
 
 
 def results_stream(settings: ClusterSettings, job: str) -> str:

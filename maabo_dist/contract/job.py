@@ -237,6 +237,23 @@ class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
+class Obstacle(_Record):
+    """What keeps a job from advancing, and what to do about it."""
+
+    # `queue`, `workers`, `busy`, `slow`, `paused`, `redis`, `broker`, `store` or `scheduler`; later versions may have
+    # others.
+    kind: Annotated[str, Field(max_length=50)]
+    # A short sentence without a full stop.
+    text: Annotated[str, Field(max_length=2000)]
+    remedy: Annotated[str, Field(max_length=2000)] = ""
+    since: float | None = None
+
+
+def paused_obstacle(job: str) -> Obstacle:
+    """The obstacle of a job that its owner has paused."""
+    return Obstacle(kind="paused", text="paused by its owner", remedy=f"`maabo resume {short_id(job)}` continues it.")
+
+
 class JobRecord(_Record):
     """The state and progress of a job."""
 
@@ -271,6 +288,8 @@ class JobRecord(_Record):
     digest: str | None = None
     # The reason of a failure, or of an end before the budget.
     reason: str | None = None
+    # Why a job that has not ended does not advance; None if it does. While there is one, the time left is not known.
+    obstacle: Obstacle | None = None
 
 
 def is_applied(record: JobRecord, command: JobCommand) -> bool:

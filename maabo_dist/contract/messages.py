@@ -8,7 +8,6 @@ and writes messages that the previous release reads. A new version takes three r
 writes it, the third drops the old one. An answer has the version of its request.
 """
 
-import json
 from base64 import b64decode, b64encode
 from typing import Annotated, Any, Literal, Self
 
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from maabo_dist.contract.decoding import decode_json
 from maabo_dist.contract.document import is_false, is_none
 from maabo_dist.contract.job import Correlation, Fingerprint, JobId, JobSpec, Name, Trace
 from maabo_dist.contract.result import StopReason
@@ -62,8 +62,8 @@ class _Message(BaseModel):
 def _read_version(data: object) -> object:
     """Return the version of an invalid message; None if it has none."""
     try:
-        message = json.loads(data) if isinstance(data, str | bytes) else data
-    except ValueError:
+        message = decode_json(data) if isinstance(data, str | bytes) else data
+    except FormatError:
         return None
     return message.get("version") if isinstance(message, dict) else None
 

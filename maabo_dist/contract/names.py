@@ -43,3 +43,5 @@ CLUSTER = "maabo:cluster"
 WORKERS = "maabo:workers"
 # Redis keys, one for each scheduler (`maabo:meters:<host>:<pid>`): its metrics as JSON; expires when it stops.
 METERS = "maabo:meters"
+# Redis keys, one for each chunk of an object in a `redis://` store (`maabo:artifact:…`).
+ARTIFACT = "maabo:artifact"

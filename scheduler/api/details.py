@@ -86,7 +86,7 @@ def progress_fields(record: JobRecord) -> dict[str, Any]:
         progress = 1.0
     elif record.planned:
         progress = min(1.0, record.trees / record.planned)
-        if record.state is JobState.RUNNING and record.trees:
+        if record.state is JobState.RUNNING and record.trees and record.obstacle is None:
             eta = max(0.0, record.seconds * (record.planned - record.trees) / record.trees)
     return record.model_dump() | {"progress": progress, "eta_seconds": eta}
 

@@ -177,7 +177,7 @@ def _command(caller: Caller, job: str, command: JobCommand) -> JobDetails:
             f"Job {job} is {row.state.value}; it cannot be {PAST_TENSE[command]}.",
             remedy="Only unfinished jobs can be paused, resumed or cancelled.",
         )
-    caller.api.ledger.jobs.set_command(job, COMMANDS[command], caller.api.resources.clock())
+    caller.api.ledger.jobs.set_command(job, COMMANDS[command], caller.api.ledger.now)
     caller.record(f"job.{command}", job)
     notify_scheduler(caller.api, job)
     return job_details(caller.api, find_job(caller, job))

@@ -115,15 +115,22 @@ class ClusterCollector(Collector):
         counts, oldest = jobs.count_by_state(), jobs.oldest()
         states = {(state.value,): counts.get(state.value, 0) for state in JobState}
         queued = 0.0 if oldest.queued is None else max(0.0, now - oldest.queued)
-        renewed = now if oldest.lease_until is None else oldest.lease_until - self._resources.settings.lease_seconds
+        lease = self._resources.settings.lease_seconds
+        lease_age = 0.0 if oldest.lease_seconds is None else max(0.0, lease - oldest.lease_seconds)
         text = f"Jobs that have not ended, of the {MAX_TENANTS} tenants with the most of them."
         return [
             _gauge("jobs", "Jobs in the ledger.", states, "state"),
             _gauge("oldest_queued_job_age_seconds", "Age of the oldest queued job.", queued),
-            _gauge("oldest_lease_age_seconds", "Time since the oldest lease was renewed.", max(0.0, now - renewed)),
+            _gauge("oldest_lease_age_seconds", "Time since the oldest lease was renewed.", lease_age),
             _gauge("job_leases_most", "Highest number of leases of any job that has not ended.", oldest.max_takeovers),
             _gauge("tenant_jobs", text, jobs.count_by_tenant(MAX_TENANTS), "tenant", "state"),
+            _gauge("scheduler_outages", "Schedulers that cannot use a part of the cluster.", self._outages(), "part"),
         ]
+
+    def _outages(self) -> dict[tuple[str, ...], float]:
+        """Schedulers write them to the ledger: Redis may be what is missing, or refuse writes."""
+        kinds = [outage.kind for outage in self._resources.ledger.outages.current()]
+        return {(part,): float(kinds.count(part)) for part in ("redis", "broker", "store")}
 
     def _redis_metrics(self) -> list[Metric]:
         redis, key = self._resources.redis, self._resources.settings.key

@@ -143,15 +143,15 @@ class JobSlots:
     """Takes free jobs for one scheduler, as many as it has slots for."""
 
     def __init__(self, resources: Resources, owner: str) -> None:
-        self._leases, self._settings, self._owner = resources.ledger.leases, resources.settings, owner
+        self._ledger, self._settings, self._owner = resources.ledger, resources.settings, owner
         # Held jobs in the slots for tenants with no running job.
         self._extra: set[str] = set()
 
-    def fill(self, held: set[str], now: float) -> list[Lease]:
+    def fill(self, held: set[str]) -> list[Lease]:
         """Take jobs. When all slots are full, urgent jobs and tenants with no running job have additional ones."""
         self._extra &= held
         room = MAX_JOBS - len(held - self._extra)
-        acquire = partial(self._leases.acquire, self._owner, now, self._settings.lease_seconds)
+        acquire = partial(self._ledger.leases.acquire, self._owner, self._ledger.now, self._settings.lease_seconds)
         if room > 0:
             return acquire(room)
         extra = acquire(IDLE_TENANT_SLOTS - len(self._extra), idle_tenants_only=True)

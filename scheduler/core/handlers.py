@@ -1,6 +1,5 @@
 """`SearchHandler`, `ScreenHandler` and `ShuffleHandler` send the tasks of a job, and handle and record the answers."""
 
-import json
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,8 @@ from typing import Any, Generic, TypeVar
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import StoreError
 from maabo_dist.cluster.streams import BODY, HEADER, RULES_HEADER, SCREEN_HEADER, SHUFFLE_HEADER, Answer
-from maabo_dist.contract.messages import EvaluationAnswer, RulesAnswer, ScreenAnswer, ShuffleAnswer
+from maabo_dist.contract.decoding import decode_json
+from maabo_dist.contract.messages import MAX_REASON, EvaluationAnswer, RulesAnswer, ScreenAnswer, ShuffleAnswer
 from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import FormatError
 from maabo_dist.findings.wire import unpack_searches
@@ -31,6 +31,7 @@ from scheduler.core.job import (
     SearchingJob,
     certifying_job,
 )
+from scheduler.core.losses import cause_of, explain
 from scheduler.core.machines import Task, TaskKey
 from scheduler.ledger.search import BatchRow, BlockRow, ResultRow, ShufflePlanRow, ShuffleRow, TaskRow
 from scheduler.messaging.publishers import TaskPublisher
@@ -77,9 +78,10 @@ class TaskHandler(ABC, Generic[Job]):
         logger.debug(f"answer dropped: {reason}", **job.log_fields, task=task)
         self._metrics.count(metrics.DROPPED, task)
 
-    def _note_done(self, job: Job, size: int, seconds: float) -> None:
+    def _note_done(self, job: Job, size: int, seconds: float, now: float) -> None:
         job.speed.observe(size, seconds)
-        job.stuck_since = None
+        job.stuck_since, job.answered = None, now
+        job.losses.note_done()
         self._metrics.observe(metrics.TASK_SECONDS, seconds, job.task)
 
     def _retry(self, job: Job, key: Any, answer: EvaluationAnswer | ScreenAnswer | ShuffleAnswer, now: float) -> bool:
@@ -94,13 +96,21 @@ class TaskHandler(ABC, Generic[Job]):
             job.outbox.postpone(key, answer.attempt, now + delay)
         else:
             given_up = job.machine.fail(key, answer.attempt)
+            if was_sent:
+                job.losses.note_failure(answer.kind, answer.reason)
         if was_sent and not given_up:
             self._metrics.count(metrics.RESENT, answer.kind)
         return given_up
 
+    def _check(self, job: Job, answer: EvaluationAnswer | ScreenAnswer | ShuffleAnswer, now: float) -> JobEnd | None:
+        """Return the end of a job that no worker can begin, or that ends too many worker processes."""
+        if answer.kind == "unavailable":
+            return self._check_available(job, answer.reason, now)
+        return JobEnd.failure(job.losses.explain(job.table_text)) if job.losses.too_many else None
+
     def _check_available(self, job: Job, reason: str, now: float) -> JobEnd | None:
         """Put the table into the store again if it is missing; fail the job if no worker could begin for too long."""
-        job.stuck_since = job.stuck_since or now
+        job.stuck_since, job.stuck_reason = job.stuck_since or now, reason
         if now - job.stuck_since > self._resources.settings.stuck_seconds:
             return JobEnd.failure(f"No worker could begin: {reason}")
         store, fingerprint = self._resources.store, job.spec.dataset.fingerprint
@@ -131,13 +141,14 @@ class SearchHandler(TaskHandler[SearchingJob]):
                 return None
             job.machine.accept(key, unpack_forest(body, job.machine.subsets(key)))
             job.unwritten.append(ResultRow(key.batch, key.start, key.stop, body, None, answer.seconds))
-            self._note_done(job, key.size, answer.seconds)
+            self._note_done(job, key.size, answer.seconds, now)
             return None
-        if self._retry(job, key, answer, now) and job.give_up(key, answer.reason):
+        reason = _explain(answer)[:MAX_REASON]
+        if self._retry(job, key, answer, now) and job.give_up(key, reason):
             self._metrics.count(metrics.FAILED_SUBSETS)
-            job.unwritten.append(ResultRow(key.batch, key.start, key.stop, b"", answer.reason))
-            logger.warning("subset given up", **job.log_fields, batch=key.batch, subset=key.start, reason=answer.reason)
-        return self._check_available(job, answer.reason, now) if answer.kind == "unavailable" else None
+            job.unwritten.append(ResultRow(key.batch, key.start, key.stop, b"", reason))
+            logger.warning("subset given up", **job.log_fields, batch=key.batch, subset=key.start, reason=reason)
+        return self._check(job, answer, now)
 
     def drop_late(self, job: CertifyingJob, answer: EvaluationAnswer | ScreenAnswer | RulesAnswer) -> None:
         """Drop an answer that came when the search was over."""
@@ -187,12 +198,12 @@ class ScreenHandler(TaskHandler[ScreeningJob]):
             pairs = unpack_pairs(body, block.start, block.stop, screening.features, screening.max_pairs)
             screening.accept(block, pairs)
             job.unwritten.append(BlockRow(block.start, block.stop, answer.attempt, body, answer.seconds))
-            self._note_done(job, block.size, answer.seconds)
+            self._note_done(job, block.size, answer.seconds, now)
             return None
         if self._retry(job, block, answer, now):
             features = f"The pairs of features {block.start} to {block.stop - 1}"
-            return JobEnd.failure(f"{features} could not be screened: {answer.reason}")
-        return self._check_available(job, answer.reason, now) if answer.kind == "unavailable" else None
+            return JobEnd.failure(f"{features} could not be screened: {_explain(answer)}")
+        return self._check(job, answer, now)
 
     def commit_screen(self, job: ScreeningJob, now: float) -> bool:
         """Write the accepted answers to the ledger, and the screen once it is complete. True if it is."""
@@ -239,12 +250,12 @@ class ShuffleHandler(TaskHandler[CertifyingJob]):
                 return None
             job.machine.accept(block, unpack_searches(body, block.size), answer.seconds)
             job.unwritten.append(ShuffleRow(block.start, block.stop, answer.attempt, body, answer.seconds))
-            self._note_done(job, block.size, answer.seconds)
+            self._note_done(job, block.size, answer.seconds, now)
             return None
         if self._retry(job, block, answer, now) and job.machine.is_open(block):
             searches = f"Searches {block.start + 1} to {block.stop} on shuffled labels"
-            return JobEnd.failure(f"{searches} could not be run: {answer.reason}")
-        return self._check_available(job, answer.reason, now) if answer.kind == "unavailable" else None
+            return JobEnd.failure(f"{searches} could not be run: {_explain(answer)}")
+        return self._check(job, answer, now)
 
     def commit(self, job: CertifyingJob, now: float) -> bool:
         """Write the accepted answers to the ledger. True if the searches are complete."""
@@ -258,6 +269,10 @@ class ShuffleHandler(TaskHandler[CertifyingJob]):
         self._ledger.shuffles.write(job.lease, now, rows)
 
 
+def _explain(answer: EvaluationAnswer | ScreenAnswer | ShuffleAnswer) -> str:
+    return explain(answer.reason, cause_of(answer.kind, answer.reason))
+
+
 def read_answer(fields: Mapping[bytes, bytes]) -> tuple[Answer, bytes]:
     """Return the answer and its body: packed data or a result document. Raise FormatError if it is invalid."""
     body = fields.get(BODY, b"")
@@ -269,8 +284,14 @@ def read_answer(fields: Mapping[bytes, bytes]) -> tuple[Answer, bytes]:
         return EvaluationAnswer.read(fields.get(HEADER, b"")), body
     answer = RulesAnswer.read(fields[RULES_HEADER])
     if answer.kind == "done" and answer.shuffles is None:
-        try:
-            json.loads(body)
-        except ValueError as error:
-            raise FormatError(f"The result document is invalid: {error}.") from None
+        _check_document(body)
     return answer, body
+
+
+def _check_document(body: bytes) -> None:
+    try:
+        document = decode_json(body)
+    except FormatError as error:
+        raise FormatError(f"The result document is invalid: {error}") from None
+    if not isinstance(document, dict):
+        raise FormatError(f"The result document is not an object but {type(document).__name__}.")

@@ -14,10 +14,11 @@ from maabo_dist.cluster.store import StoreError
 from maabo_dist.cluster.streams import results_stream
 from maabo_dist.cluster.tracing import Span
 from maabo_dist.contract import names
-from maabo_dist.contract.job import JobState
+from maabo_dist.contract.job import JobState, paused_obstacle
 from maabo_dist.errors import MaaboError
 from scheduler import metrics
 from scheduler.core.job import AnyJob, CertifyingJob, HeldJob, JobEnd, ScreeningJob, SearchingJob
+from scheduler.core.obstacles import Obstacles
 from scheduler.ledger.database import LedgerError
 from scheduler.ledger.leases import FencedError, Lease
 from scheduler.messaging.publishers import StatusPublisher
@@ -110,7 +111,8 @@ class HeldJobs:
                 columns = {"state": JobState.PAUSED.value, "run_seconds": job.run_seconds(now), "lease_until": 0.0}
                 self._ledger.search.write(job.lease, now, columns)
                 job.state = JobState.PAUSED
-                self._status.publish([job.record(now)])
+                record = job.record(now).model_copy(update={"obstacle": paused_obstacle(job.lease.job)})
+                self._status.publish([record])
                 self.drop(job.lease.job)
                 logger.info("job paused", **job.log_fields, trees=job.trees)
 
@@ -156,10 +158,10 @@ class HeldJobs:
         logger.warning("job was taken over by another scheduler", **lease.log_fields)
         self._metrics.count(metrics.LEASES, "lost")
 
-    def publish(self, now: float) -> None:
-        """Publish the progress of all jobs."""
+    def publish(self, now: float, obstacles: Obstacles) -> None:
+        """Publish the progress of all jobs, and what keeps them from advancing."""
         self._end_spans()
-        self._status.publish([job.record(now) for job in self])
+        self._status.publish([obstacles.add_to(job.record(now), job, now) for job in self])
 
     def _end_spans(self) -> None:
         """End the spans of jobs that are no longer held."""

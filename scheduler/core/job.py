@@ -27,6 +27,7 @@ from maabo_dist.screens.pairs import Screen
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.study import Study
 from scheduler.core.blocks import BlockTask, Screening, Shuffling
+from scheduler.core.losses import Losses
 from scheduler.core.machines import JobMachine, Task, TaskKey
 from scheduler.core.outbox import Outbox, Speed
 from scheduler.ledger.jobs import JobRow, Segment
@@ -92,9 +93,16 @@ class HeldJob(ABC):
     state: JobState = field(default=JobState.RUNNING, kw_only=True)
     # Since when every answer has been that the worker could not begin.
     stuck_since: float | None = field(default=None, kw_only=True)
+    stuck_reason: str = field(default="", kw_only=True)
+    # When the last task was done.
+    answered: float | None = field(default=None, kw_only=True)
     speed: Speed = field(default_factory=Speed, kw_only=True)
     # The share of the rows that is held out.
     holdout: float = field(kw_only=True)
+    # The number of rows and features of the table.
+    shape: tuple[int, int] = field(kw_only=True)
+    # Worker processes that its tasks have ended.
+    losses: Losses = field(default_factory=Losses, kw_only=True)
     # The job's span, the parent of its tasks' spans.
     trace: str | None = field(default=None, kw_only=True)
 
@@ -102,6 +110,12 @@ class HeldJob(ABC):
     def log_fields(self) -> dict[str, str | None]:
         """The fields that identify the job in log lines."""
         return self.lease.log_fields
+
+    @property
+    def table_text(self) -> str:
+        """The table's name and size, for messages."""
+        rows, features = self.shape
+        return f"{self.spec.dataset.name!r} ({rows:,} rows, {features:,} features)"
 
     @property
     def outbox(self) -> Outbox[Any]:
@@ -136,8 +150,11 @@ class HeldJob(ABC):
         }
 
     def allowance(self, size: int) -> float:
-        """Seconds within which a worker that has taken a task is expected to answer."""
-        return 3.0 + 8 * self.speed.expected(size)
+        """Seconds within which a worker that has taken a task is expected to answer.
+
+        Twice as long as the slowest of the recent tasks took; a task that is sent again too early is only repeated.
+        """
+        return 1.5 + 2 * self.speed.spread * self.speed.expected(size)
 
     def run_seconds(self, now: float) -> float:
         """Seconds that the job has been running, here and before."""
@@ -207,6 +224,8 @@ class SearchingJob(HeldJob):
     request: RulesRequest | None = None
     requests: int = 0
     rules_failures: int = 0
+    # Failures of rules so far, one after the other.
+    partial_failures: int = 0
     rules_timeouts: int = 0
     # The duration of the last rules task.
     rules_seconds: float = 0.0
@@ -320,6 +339,9 @@ def certifying_job(search: SearchingJob, plan: ShufflePlan, ranges: Sequence[tup
         Shuffling(plan, ranges),
         search,
         holdout=search.holdout,
+        shape=search.shape,
+        losses=search.losses,
+        answered=search.answered,
         state=JobState.MINING,
     )
     job.speed.seconds = search.repeat_seconds

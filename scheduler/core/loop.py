@@ -5,31 +5,33 @@
 docs/architecture.md follows a batch from its proposal to the workers and back, function by function.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from threading import Event
 from time import sleep
 from typing import Any
-
-import redis
+from uuid import uuid4
 
 from maabo_dist.cluster.logs import StructuredLogger
-from maabo_dist.cluster.store import MissingArtifactError, StoreError
+from maabo_dist.cluster.store import MissingArtifactError
 from maabo_dist.cluster.streams import results_stream
 from maabo_dist.contract import names
 from maabo_dist.contract.messages import EvaluationAnswer, RulesAnswer, ScreenAnswer, ShuffleAnswer
+from maabo_dist.contract.problem import problem_of
 from maabo_dist.errors import FormatError
 from scheduler import metrics
 from scheduler.core.dispatch import JobSlots, TaskQueue, choose_tasks
 from scheduler.core.handlers import ScreenHandler, SearchHandler, ShuffleHandler, read_answer
 from scheduler.core.held_jobs import OUTAGES, HeldJobs
-from scheduler.core.job import AnyJob, CertifyingJob, PreparedTable, ScreeningJob, SearchingJob
+from scheduler.core.job import AnyJob, CertifyingJob, JobEnd, PreparedTable, ScreeningJob, SearchingJob
 from scheduler.core.maintenance import Maintenance
+from scheduler.core.obstacles import Obstacles
+from scheduler.core.outage_log import OutageLog
 from scheduler.core.preparation import Preparations, open_job, prepare_job
 from scheduler.core.rules_handler import RulesHandler
-from scheduler.ledger.database import LedgerError
 from scheduler.ledger.leases import Lease
+from scheduler.ledger.presence import Presence
 from scheduler.messaging.intake import Entry, Intake
 from scheduler.messaging.publishers import MetricsPublisher, StatusPublisher, TaskPublisher
 from scheduler.resources import BrokerError, Resources
@@ -43,6 +45,8 @@ COLLECT_SECONDS = 0.01
 OUTAGE_SECONDS = 0.5
 # Between two checks for overdue answers, and between two publications of progress.
 CHECK_SECONDS = 1.0
+# Between two publications of the places of queued jobs.
+QUEUED_SECONDS = 5.0
 MAX_ENTRIES = 100
 
 
@@ -56,6 +60,7 @@ class Scheduler:
         self._publisher, self._status = TaskPublisher(resources), StatusPublisher(resources)
         self._metrics_publisher = MetricsPublisher(resources, owner)
         self._queue = TaskQueue(resources.broker)
+        self._obstacles = Obstacles(resources, self._queue)
         self._search = SearchHandler(resources, self._publisher, self._queue)
         self._screens = ScreenHandler(resources, self._publisher, self._queue)
         self._shuffles = ShuffleHandler(resources, self._publisher, self._queue)
@@ -72,14 +77,17 @@ class Scheduler:
             RulesAnswer: self._rules,
         }
         self._intake = Intake(resources, self._status, self._publisher)
-        self._slots = JobSlots(resources, owner)
+        # Unlike `owner`, it is not used again by the next process in the same container.
+        holder = f"{owner}:{uuid4().hex[:8]}"
+        self._presence = Presence(resources.ledger.database, holder)
+        self._slots = JobSlots(resources, holder)
         self._maintenance = Maintenance(resources, self._status, self._publisher)
         self.jobs = HeldJobs(resources, self._status)
         self._preparations = Preparations(
             partial(prepare_job, resources.ledger, resources.cache, resources.settings.screen_seconds)
         )
-        self._next_renewal = self._next_check = 0.0
-        self._outage = ""
+        self._next_renewal = self._next_check = self._next_queued = 0.0
+        self._outages = OutageLog(resources, self._obstacles, holder)
         self._broker_failed = False
 
     def run(self, stop: Event) -> None:
@@ -88,12 +96,11 @@ class Scheduler:
             try:
                 self._broker_failed = False
                 self.turn()
-                if self._outage and not self._broker_failed:
-                    logger.info("outage over")
-                    self._outage = ""
+                if self._outages.any and not self._broker_failed:
+                    self._outages.end()
                     self._maintenance.run_purge_next()
             except OUTAGES as error:
-                self._note_outage(error)
+                self._outages.note(error)
                 self._publish_metrics(self._resources.clock())
                 stop.wait(OUTAGE_SECONDS)
         try:
@@ -104,6 +111,8 @@ class Scheduler:
     def turn(self) -> None:
         """Run one iteration of the loop."""
         now = self._resources.clock()
+        if now >= self._next_check:
+            self._check_presence(now)
         if now >= self._next_renewal:
             self._renew_leases(now)
         if now >= self._next_check:
@@ -128,7 +137,7 @@ class Scheduler:
         """Renew leases, apply commands, take free jobs, and run the maintenance."""
         lease_seconds = self._settings.lease_seconds
         self._next_renewal = now + lease_seconds / 5
-        commands = self._ledger.leases.renew(self._leases, now, lease_seconds)
+        commands = self._ledger.leases.renew(self._leases, self._ledger.now, lease_seconds)
         for lease in self._leases:
             if lease.job not in commands:
                 self.jobs.note_lost(lease)
@@ -136,20 +145,32 @@ class Scheduler:
                 self._preparations.cancel(lease.job)
         for job in self.jobs:
             self.jobs.apply_command(job, commands[job.lease.job], now)
-        taken = self._slots.fill({lease.job for lease in self._leases}, now)
+        taken = self._slots.fill({lease.job for lease in self._leases})
         self._metrics.count(metrics.LEASES, "taken", len(taken))
         self._preparations.begin(taken)
         self._open_prepared()
+        if now >= self._next_queued:
+            self._next_queued = now + QUEUED_SECONDS
+            self._status.publish(self._obstacles.describe_queued())
         self._status.publish_cluster(lease_seconds)
         with self._tolerate_broker():
             self._maintenance.run(now, {lease.job for lease in self._leases})
+
+    def _check_presence(self, now: float) -> None:
+        """Take over the jobs of schedulers that have died, without waiting for their leases to expire."""
+        self._presence.refresh()
+        for holder in self._presence.find_gone():
+            jobs = self._ledger.leases.release_all(holder)
+            self._presence.forget(holder)
+            logger.warning("a scheduler has died; its jobs are free", scheduler=holder, jobs=jobs)
+            self._next_renewal = now
 
     def _renew_while_opening(self, lease: Lease) -> None:
         """Renew all leases while a long job is being opened."""
         now = self._resources.clock()
         if now >= self._next_renewal:
             self._next_renewal = now + self._settings.lease_seconds / 5
-            self._ledger.leases.renew([lease, *self._leases], now, self._settings.lease_seconds)
+            self._ledger.leases.renew([lease, *self._leases], self._ledger.now, self._settings.lease_seconds)
 
     def _release_jobs(self) -> None:
         now = self._resources.clock()
@@ -157,10 +178,11 @@ class Scheduler:
             with self.jobs.guard(job.lease):
                 self._ledger.search.write(job.lease, now, {"run_seconds": job.run_seconds(now)})
         leases, jobs = self._leases, len(self.jobs)
-        self._ledger.leases.release(leases, now)
+        self._ledger.leases.release(leases, self._ledger.now)
         self._metrics.count(metrics.LEASES, "given_back", len(leases))
         self._preparations.close()
         self._maintenance.close()
+        self._presence.close()
         logger.info("jobs released", jobs=jobs)
         self.jobs.close()
         self.jobs.measure(self._settings.task_seconds)
@@ -181,7 +203,7 @@ class Scheduler:
             except MissingArtifactError as error:
                 raise FormatError(f"{error} Submit the table again.") from error
             except OUTAGES:
-                self._ledger.leases.release([lease], now)
+                self._ledger.leases.release([lease], self._ledger.now)
                 self._metrics.count(metrics.LEASES, "given_back")
                 raise
             self.jobs.add(job, now)
@@ -234,21 +256,32 @@ class Scheduler:
         with self.jobs.guard(job.lease):
             for _, fields in entries:
                 try:
-                    answer, body = read_answer(fields)
-                    if isinstance(job, ScreeningJob) and not isinstance(answer, ScreenAnswer):
-                        raise FormatError("The answer is for a search that has not started.")
-                    if isinstance(job, CertifyingJob) and not isinstance(answer, ShuffleAnswer):
-                        self._search.drop_late(job, answer)
-                        continue
-                    end = self._answer_handlers[type(answer)].handle(job, answer, body, now)
+                    end = self._handle_answer(job, fields, now)
                 except FormatError as error:
-                    logger.warning("answer refused", **job.log_fields, reason=error)
-                    self._metrics.count(metrics.REFUSED)
+                    self._refuse_answer(job, fields, error)
                     continue
                 if end is not None:
                     self.jobs.end(job, end, now)
                     return
             self._advance(job, now)
+
+    def _handle_answer(self, job: AnyJob, fields: Mapping[bytes, bytes], now: float) -> JobEnd | None:
+        """Decode, validate and accept an answer. Return the end of the job, if it ends."""
+        answer, body = read_answer(fields)
+        if isinstance(job, ScreeningJob) and not isinstance(answer, ScreenAnswer):
+            raise FormatError("The answer is for a search that has not started.")
+        if isinstance(job, CertifyingJob) and not isinstance(answer, ShuffleAnswer):
+            self._search.drop_late(job, answer)
+            return None
+        end: JobEnd | None = self._answer_handlers[type(answer)].handle(job, answer, body, now)
+        return end
+
+    def _refuse_answer(self, job: AnyJob, fields: Mapping[bytes, bytes], error: FormatError) -> None:
+        """Keep an invalid answer with its reason; its task is sent again when it is overdue."""
+        logger.warning("answer refused", **job.log_fields, reason=error)
+        self._metrics.count(metrics.REFUSED)
+        data = b" ".join(fields.values())
+        self._status.add_refused(f"{names.RESULTS_STREAM}:{job.lease.job}", data, problem_of(error))
 
     def _advance(self, job: AnyJob, now: float) -> None:
         """Continue a job after answers, and write its progress to the ledger."""
@@ -276,7 +309,7 @@ class Scheduler:
                     if isinstance(job, SearchingJob):
                         self._rules.resend_unanswered(job, now)
                 self._advance(job, now)
-        self.jobs.publish(now)
+        self.jobs.publish(now, self._obstacles)
 
     def _publish_metrics(self, now: float) -> None:
         if self._metrics_publisher.is_due(now):
@@ -292,13 +325,4 @@ class Scheduler:
             yield
         except BrokerError as error:
             self._broker_failed = True
-            self._note_outage(error)
-
-    def _note_outage(self, error: Exception) -> None:
-        kinds = {LedgerError: "ledger", BrokerError: "broker", StoreError: "store", redis.RedisError: "redis"}
-        service = next((name for kind, name in kinds.items() if isinstance(error, kind)), "other")
-        self._metrics.count(metrics.OUTAGES, service)
-        reason = f"{type(error).__name__}: {error}"
-        if reason != self._outage:
-            logger.warning("outage; trying again", reason=reason)
-        self._outage = reason
+            self._outages.note(error)

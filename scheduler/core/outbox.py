@@ -17,6 +17,8 @@ MAX_PATIENCE = 64
 # Subsets of a task while it is unknown how long one takes.
 FIRST_TASK_SIZE = 32
 MAX_TASK_SIZE = 16_384
+# The greatest ratio of durations that is taken into account, and its decay with each answer.
+MAX_SPREAD, SPREAD_DECAY = 4.0, 0.98
 
 
 class TaskLike(Hashable, Protocol):
@@ -128,13 +130,17 @@ class Outbox(Generic[Key]):
 
 @dataclass(slots=True)
 class Speed:
-    """The time that a subset, or a pair, takes: a moving average."""
+    """The time that a subset, or a pair, takes: a moving average, and how far single tasks exceed it."""
 
     seconds: float | None = None
+    # The largest recent ratio of a task's time to the expected one; it decays slowly.
+    spread: float = MAX_SPREAD / 2
 
     def observe(self, size: int, seconds: float) -> None:
         """Include an answer."""
         each = seconds / max(1, size)
+        if self.seconds:
+            self.spread = max(min(MAX_SPREAD, each / self.seconds), 1.0, SPREAD_DECAY * self.spread)
         self.seconds = each if self.seconds is None else self.seconds + 0.3 * (each - self.seconds)
 
     def task_size(self, seconds: float) -> int:

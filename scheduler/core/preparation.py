@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
 
+from maabo_dist.cluster.store import MissingArtifactError
 from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.contract.job import JobSpec
 from maabo_dist.contract.result import StopReason
@@ -36,6 +37,7 @@ from scheduler.core.job import (
     certifying_job,
 )
 from scheduler.core.machines import JobMachine, TaskKey
+from scheduler.core.rebuilding import rebuild_columns
 from scheduler.ledger import Ledger
 from scheduler.ledger.jobs import JobRow
 from scheduler.ledger.leases import Lease
@@ -56,9 +58,17 @@ def prepare(spec: JobSpec, cache: TableCache, screen_seconds: float) -> Prepared
 
 
 def prepare_job(ledger: Ledger, cache: TableCache, screen_seconds: float, lease: Lease) -> PreparedTable:
-    """Prepare the table of a job; raise an error if the search is larger than the tenant's quota."""
+    """Prepare the table of a job, from the uploaded file if the store has lost its columns.
+
+    Raise an error if the search is larger than the tenant's quota.
+    """
     row = _read_row(ledger, lease)
-    prepared = prepare(row.spec, cache, screen_seconds)
+    try:
+        prepared = prepare(row.spec, cache, screen_seconds)
+    except MissingArtifactError:
+        if not rebuild_columns(ledger, cache.store, row.spec):
+            raise
+        prepared = prepare(row.spec, cache, screen_seconds)
     limit = ledger.quotas.get(row.spec.tenant).trees
     if limit is not None and prepared.study.plan.trees > limit:
         raise QuotaError("trees", limit, prepared.study.plan.trees)
@@ -144,7 +154,10 @@ def _open_screening(
         ledger.screens.write_blocks(lease, now, rows)
     screening = Screening(features, [(block.start, block.stop) for block in rows], MAX_PAIRS)
     holdout = held_out_share(row.spec.settings.holdout, prepared.study.columns.rows)
-    job = ScreeningJob(lease, row.spec, prepared.study.plan, row, now, screening, prepared, holdout=holdout)
+    shape = (prepared.study.columns.rows, features)
+    job = ScreeningJob(
+        lease, row.spec, prepared.study.plan, row, now, screening, prepared, holdout=holdout, shape=shape
+    )
     job.speed.seconds = pair_seconds
     for written in rows:
         block = screening.block(written.start, written.stop)
@@ -163,7 +176,8 @@ def _start_search(lease: Lease, row: JobRow, study: Study, screen: Screen | None
     rows, classes = study.columns.rows, len(study.columns.classes)
     seconds = repeat_seconds(study.plan, study.settings, rows=rows, classes=classes)
     holdout = held_out_share(study.settings.holdout, rows)
-    job = SearchingJob(lease, row.spec, study.plan, row, now, machine, seconds, holdout=holdout)
+    shape = (rows, study.columns.count)
+    job = SearchingJob(lease, row.spec, study.plan, row, now, machine, seconds, holdout=holdout, shape=shape)
     job.rules, job.segments = row.rules, list(row.segments)
     if row.stop_after is not None:
         job.stopping = True

@@ -19,6 +19,7 @@ from maabo_dist.mining.shuffles import ShufflePlan, ShuffleResult
 from maabo_dist.trees.wire import Frame, write_segment
 from scheduler import metrics
 from scheduler.core.job import JobEnd, RulesRequest, SearchingJob
+from scheduler.core.losses import cause_of, explain
 from scheduler.core.outbox import MAX_PATIENCE
 from scheduler.ledger.jobs import Segment
 from scheduler.messaging.publishers import StatusPublisher, TaskPublisher
@@ -28,6 +29,8 @@ logger = StructuredLogger("maabo.scheduler.rules")
 
 # Failures of the final rules after which a job has failed.
 MAX_RULES_FAILURES = 4
+# Seconds between two attempts to mine rules so far, at most, after failures.
+MAX_PARTIAL_DELAY = 600.0
 # A generous estimate for mining, to detect overdue answers.
 SECONDS_PER_TREE = 5e-5
 # Rules so far are mined again after this multiple of the time that it took.
@@ -75,16 +78,20 @@ class RulesHandler:
         """Publish the rules, or note that they are to be mined again. Return the end of the job, if it ends."""
         if answer.kind != "done":
             self._note_failure(job, answer, now)
-            failed = job.rules_failures >= MAX_RULES_FAILURES
-            return JobEnd.failure(f"The rules could not be mined: {answer.reason}") if failed else None
+            if job.rules_failures < MAX_RULES_FAILURES:
+                return None
+            reason = explain(answer.reason, cause_of(answer.kind, answer.reason))
+            return JobEnd.failure(f"The rules of the table {job.table_text} could not be mined: {reason}")
         if answer.final != job.machine.finished:  # the search was not over then, or is not now
             self._metrics.count(metrics.DROPPED, "rules")
             return None
+        job.answered = now
         if job.request is not None and answer.attempt == job.request.number:
             job.request = None
         if answer.shuffles is not None:
             self._plan_shuffles(job, answer)
             return None
+        job.partial_failures = 0
         if not answer.final:
             job.next_partial = now + max(self._resources.settings.partial_seconds, REST_FACTOR * answer.seconds)
         self._metrics.observe(metrics.TASK_SECONDS, answer.seconds, "rules")
@@ -110,8 +117,12 @@ class RulesHandler:
             self._metrics.count(metrics.LOST, "rules")
         if job.request is None or answer.attempt != job.request.number:
             return
+        final = job.request.final
         job.request = None
-        job.next_partial = now + self._resources.settings.partial_seconds
+        # Rules so far are not needed: mining them must not end a process every few seconds.
+        job.partial_failures += not final
+        seconds = self._resources.settings.partial_seconds
+        job.next_partial = now + backoff_delay(seconds, job.partial_failures, MAX_PARTIAL_DELAY)
         logger.warning(f"task {answer.kind}", **job.log_fields, task="rules", reason=answer.reason)
         self._metrics.count(metrics.RESENT, answer.kind)
         if answer.kind == "unavailable":

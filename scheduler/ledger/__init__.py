@@ -3,13 +3,14 @@
 import json
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, select
+from sqlalchemy import ColumnElement, Connection, select
 
 from maabo_dist.cluster.store import figures_name
 from scheduler.ledger.audit import Audit
 from scheduler.ledger.database import Database
 from scheduler.ledger.jobs import Callbacks, Jobs
 from scheduler.ledger.leases import Leases
+from scheduler.ledger.outages import Outages
 from scheduler.ledger.schema import datasets, jobs, prepared_columns
 from scheduler.ledger.search import Screens, SearchState, Shuffles
 from scheduler.ledger.submissions import Submissions
@@ -27,11 +28,17 @@ class Ledger:
         self.screens = Screens(database)
         self.shuffles = Shuffles(database)
         self.callbacks = Callbacks(database)
+        self.outages = Outages(database)
         self.submissions = Submissions(database)
         self.datasets = Datasets(database)
         self.tokens = Tokens(database)
         self.quotas = Quotas(database)
         self.audit = Audit(database)
+
+    @property
+    def now(self) -> ColumnElement[float]:
+        """The time of the database's clock, for leases and commands."""
+        return self.database.now
 
     def close(self) -> None:
         """Close all connections."""

@@ -2,13 +2,28 @@
 
 import socket
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from time import monotonic, perf_counter, sleep
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Table, create_engine, event, insert, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Double,
+    Select,
+    Table,
+    cast,
+    create_engine,
+    event,
+    extract,
+    func,
+    insert,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection, Engine, make_url
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
@@ -26,6 +41,11 @@ SQLITE_TIMEOUT = 10.0
 # a client that does not respond. Shorter than a lease, so that a lost scheduler's locks are gone when its leases are.
 NETWORK_TIMEOUT = 10
 _KEEPALIVE = {"TCP_KEEPIDLE": 4, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": NETWORK_TIMEOUT * 1000}
+
+
+_JULIAN_DAY_OF_EPOCH = 2440587.5
+# A time as a number, or as an expression of the database's clock.
+Moment = float | ColumnElement[float]
 
 
 class LedgerError(MaaboError):
@@ -56,16 +76,33 @@ class Database:
         """Close all connections."""
         self.engine.dispose()
 
+    @property
+    def now(self) -> ColumnElement[float]:
+        """The time of the database's clock in seconds since the epoch, for statements.
+
+        What schedulers on several machines have to agree on, above all leases, is decided by this clock.
+        """
+        if self.engine.dialect.name == "postgresql":
+            return cast(extract("epoch", func.statement_timestamp()), Double)
+        return (func.julianday("now", type_=Double) - _JULIAN_DAY_OF_EPOCH) * 86400.0
+
+    def steady_clock(self) -> Callable[[], float]:
+        """A clock that shows the database's time of this moment, and from then on is never set forward or back."""
+        started = _elapsed()
+        with self.read() as connection:
+            offset = connection.execute(select(self.now)).scalar_one() - started
+        return lambda: offset + _elapsed()
+
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection that reads; it never waits for a lock."""
-        with _translate_errors(), self.engine.connect() as connection:
+        with translate_errors(), self.engine.connect() as connection:
             yield connection
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
         """A connection that reads one snapshot; on PostgreSQL, `read` has a snapshot for each statement."""
-        with _translate_errors(), self.engine.connect() as connection:
+        with translate_errors(), self.engine.connect() as connection:
             if connection.dialect.name == "postgresql":
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")  # noqa: PLW2901
             yield connection
@@ -74,7 +111,7 @@ class Database:
     def write(self) -> Iterator[Connection]:
         """A transaction that writes."""
         started = perf_counter()
-        with _translate_errors(), self._writing.begin() as connection:
+        with translate_errors(), self._writing.begin() as connection:
             yield connection
         self.observe_commit(perf_counter() - started)
 
@@ -89,6 +126,11 @@ class LedgerTopic:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+
+def _elapsed() -> float:
+    """Seconds of a clock that also counts while the machine is suspended, where the system has one."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def lock(connection: Connection, name: str) -> None:
@@ -227,7 +269,8 @@ def _migrate(connection: Connection) -> None:
 
 
 @contextmanager
-def _translate_errors() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
+    """Raise a LedgerError for every error of the database."""
     try:
         yield
     except IntegrityError as error:

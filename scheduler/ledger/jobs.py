@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, tuple_, update
 
-from maabo_dist.contract.job import JobRecord, JobSpec, JobState, Priority
+from maabo_dist.cluster.settings import MAX_LEASE_SECONDS
+from maabo_dist.contract.job import JobRecord, JobSpec, JobState, Priority, paused_obstacle
 from maabo_dist.errors import FormatError
-from scheduler.ledger.database import DuplicateError, LedgerTopic, of_tenant
+from scheduler.ledger.database import DuplicateError, LedgerTopic, Moment, of_tenant
 from scheduler.ledger.schema import (
     batches,
     blocks,
@@ -79,7 +80,8 @@ class JobRow:
         spec = self.spec
         columns = {name: getattr(self, name) for name in JobRecord.model_fields.keys() & self.__slots__}
         names = {"name": spec.dataset.name, "tenant": spec.tenant, "priority": spec.priority}
-        return JobRecord(seconds=self.run_seconds, **names, **columns)
+        obstacle = paused_obstacle(self.id) if self.state is JobState.PAUSED else None
+        return JobRecord(seconds=self.run_seconds, obstacle=obstacle, **names, **columns)
 
 
 JOB_COLUMNS = [jobs.c[name] for name in JobRow.__slots__]
@@ -91,8 +93,8 @@ class OldestJobs:
 
     # The earliest submission time of a queued job.
     queued: float | None
-    # The earliest expiry of a lease, past if no scheduler has taken the job over.
-    lease_until: float | None
+    # The time until a lease expires, the shortest; negative if no scheduler has taken the job over.
+    lease_seconds: float | None
     # The largest number of times any job was acquired.
     max_takeovers: int = 0
 
@@ -116,12 +118,12 @@ class Jobs(LedgerTopic):
                 for spec in specs:
                     self.add([spec], now)
 
-    def set_command(self, job: str, command: str, now: float) -> None:
+    def set_command(self, job: str, command: str, now: Moment) -> None:
         """Record the owner's command: run, pause or cancel. It takes effect immediately if no scheduler holds the job.
 
         A scheduler that held the job and was frozen is fenced off then.
         """
-        unheld = or_(jobs.c.lease_until < now, jobs.c.state == JobState.PAUSED)
+        unheld = or_(is_expired(now), jobs.c.state == JobState.PAUSED)
         effects: dict[str, dict[str, Any]] = {
             "run": {"state": JobState.QUEUED.value},
             "pause": {"state": JobState.PAUSED.value},
@@ -201,11 +203,25 @@ class Jobs(LedgerTopic):
     def oldest(self) -> OldestJobs:
         """The longest waits among unfinished jobs."""
         queued = select(func.min(jobs.c.created)).where(UNENDED, jobs.c.state == JobState.QUEUED)
-        held = select(func.min(jobs.c.lease_until)).where(UNENDED, jobs.c.state.in_(OPEN), jobs.c.lease_until > 0)
+        held = select(func.min(jobs.c.lease_until) - self._database.now).where(
+            UNENDED, jobs.c.state.in_(OPEN), jobs.c.lease_until > 0
+        )
         fence = select(func.max(jobs.c.fence)).where(UNENDED)
         with self._database.read() as connection:
-            queued_at, lease_until, takeovers = (connection.execute(query).scalar() for query in (queued, held, fence))
-        return OldestJobs(queued_at, lease_until, takeovers or 0)
+            queued_at, lease_seconds, takeovers = (
+                connection.execute(query).scalar() for query in (queued, held, fence)
+            )
+        return OldestJobs(queued_at, lease_seconds, takeovers or 0)
+
+    def waiting(self, limit: int) -> tuple[list[JobRow], int]:
+        """The first queued jobs that no scheduler holds, in their order, and the number of jobs that are held."""
+        now, order = self._database.now, (jobs.c.rank, jobs.c.created, jobs.c.id)
+        queued = select(*JOB_COLUMNS).where(UNENDED, jobs.c.state == JobState.QUEUED, is_expired(now))
+        held = select(func.count()).where(UNENDED, jobs.c.lease_until.between(now, now + MAX_LEASE_SECONDS))
+        with self._database.read() as connection:
+            rows = connection.execute(queued.order_by(*order).limit(limit)).mappings().all()
+            number = connection.execute(held).scalar_one() if rows else 0
+        return readable_jobs(rows), number
 
     def delete(self, tenant: str | None, job: str) -> bool:
         """Delete a job that has ended, with its result and its idempotency keys; False if there is no such job."""
@@ -224,6 +240,14 @@ class Jobs(LedgerTopic):
             with self._database.write() as connection:
                 _delete_jobs(connection, old)
         return old
+
+
+def is_expired(now: Moment) -> ColumnElement[bool]:
+    """True for jobs without a lease, or whose lease has expired.
+
+    A lease that ends later than any can was written before the database's clock was set back.
+    """
+    return or_(jobs.c.lease_until < now, jobs.c.lease_until > now + MAX_LEASE_SECONDS)
 
 
 def new_row(spec: JobSpec, now: float) -> dict[str, Any]:

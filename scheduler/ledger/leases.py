@@ -3,6 +3,8 @@
 A scheduler holds a job by a lease with a fencing number. Every write to the job names that number; a scheduler that was
 frozen and whose job was taken over finds its number outdated, and nothing that it tries to write is written.
 
+The database's clock decides when a lease expires: the clocks of schedulers may differ, and may be set while they run.
+
 Free jobs are given out evenly over tenants, and by priority and age within a tenant.
 """
 
@@ -15,10 +17,11 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Update, func, select, update
 
+from maabo_dist.cluster.settings import MAX_LEASE_SECONDS
 from maabo_dist.contract.job import Priority
 from maabo_dist.errors import MaaboError
-from scheduler.ledger.database import Database, LedgerTopic
-from scheduler.ledger.jobs import OPEN, RANKS, UNENDED
+from scheduler.ledger.database import Database, LedgerTopic, Moment
+from scheduler.ledger.jobs import OPEN, RANKS, UNENDED, is_expired
 from scheduler.ledger.schema import jobs, quotas
 from scheduler.ledger.tenants import EVERYONE
 
@@ -55,7 +58,7 @@ class Leases(LedgerTopic):
     def acquire(
         self,
         owner: str,
-        now: float,
+        now: Moment,
         seconds: float,
         limit: int,
         min_priority: Priority = Priority.LOW,
@@ -82,7 +85,7 @@ class Leases(LedgerTopic):
                 taken += _take(connection, chosen, owner, now, seconds)
         return taken
 
-    def renew(self, leases: Collection[Lease], now: float, seconds: float) -> dict[str, str]:
+    def renew(self, leases: Collection[Lease], now: Moment, seconds: float) -> dict[str, str]:
         """Extend leases; return the jobs still held, each with its owner's last command."""
         if not leases:
             return {}
@@ -94,7 +97,13 @@ class Leases(LedgerTopic):
                     commands[lease.job] = str(command)
         return commands
 
-    def release(self, leases: Collection[Lease], now: float) -> None:
+    def release_all(self, owner: str) -> int:
+        """Give all jobs of a scheduler back that has died; return how many."""
+        with self._database.write() as connection:
+            held = update(jobs).where(UNENDED, jobs.c.owner == owner)
+            return connection.execute(held.values(owner=None, lease_until=0.0)).rowcount
+
+    def release(self, leases: Collection[Lease], now: Moment) -> None:
         """Give jobs back; any scheduler can take them immediately."""
         if not leases:
             return
@@ -118,13 +127,13 @@ def _update_held(lease: Lease) -> Update:
 
 
 def _choose_jobs(
-    connection: Connection, now: float, free: Condition, max_held: int, limit: int, exclude: Collection[str]
+    connection: Connection, now: Moment, free: Condition, max_held: int, limit: int, exclude: Collection[str]
 ) -> list[str]:
     """Ids of free jobs, each from the tenant with the fewest held jobs; without those already tried.
 
     A tenant with as many running jobs as its quota allows has to wait.
     """
-    held_jobs = select(jobs.c.tenant).where(UNENDED, jobs.c.lease_until >= now)
+    held_jobs = select(jobs.c.tenant).where(UNENDED, jobs.c.lease_until.between(now, now + MAX_LEASE_SECONDS))
     held_by_tenant = Counter(connection.execute(held_jobs).scalars())
     limited = connection.execute(select(quotas.c.tenant, quotas.c.running))
     limits: dict[str, int] = {row.tenant: NO_LIMIT if row.running is None else row.running for row in limited}
@@ -153,9 +162,9 @@ def _choose_jobs(
     return chosen
 
 
-def _is_free(now: float) -> Condition:
+def _is_free(now: Moment) -> Condition:
     """True for open jobs that no scheduler holds."""
-    return UNENDED & jobs.c.state.in_(OPEN) & (jobs.c.lease_until < now)
+    return UNENDED & jobs.c.state.in_(OPEN) & is_expired(now)
 
 
 def _first_free_jobs(connection: Connection, free: Condition) -> list[Any]:
@@ -183,7 +192,7 @@ def _sort_key(row: Any) -> tuple[int, float, str]:
     return row.rank, row.created, row.id
 
 
-def _take(connection: Connection, ids: Sequence[str], owner: str, now: float, seconds: float) -> list[Lease]:
+def _take(connection: Connection, ids: Sequence[str], owner: str, now: Moment, seconds: float) -> list[Lease]:
     """Take those of these jobs that are still free and that no other scheduler is taking at this moment."""
     query = select(jobs.c.id, jobs.c.fence, jobs.c.correlation).where(jobs.c.id.in_(ids), _is_free(now))
     rows = {row.id: row for row in connection.execute(query.with_for_update(skip_locked=True))}

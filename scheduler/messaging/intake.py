@@ -6,6 +6,7 @@ from pydantic import ValidationError
 
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.streams import HEADER
+from maabo_dist.contract import names
 from maabo_dist.contract.job import Callback, JobRecord, JobSpec, JobState
 from maabo_dist.contract.messages import Request
 from maabo_dist.contract.problem import Problem, problem_of
@@ -30,15 +31,17 @@ class Intake:
         self._status, self._publisher = status, publisher
 
     def handle(self, entries: Sequence[Entry], now: float) -> None:
-        """Handle requests."""
-        requests = [request for _, fields in entries if (request := self._read(fields)) is not None]
-        submitted = [request for request in requests if request.kind == "submit"]
-        existing = {row.id: row.spec for row in self._ledger.jobs.get_many([request.job for request in submitted])}
-        specs = [spec for request in submitted if (spec := self._admit_or_refuse(request, existing, now))]
+        """Handle requests. One that is invalid, whatever its bytes, is refused; the others are not affected."""
+        headers = [fields.get(HEADER, b"") for _, fields in entries]
+        received = [(request, data) for data in headers if (request := self._read(data)) is not None]
+        requests = [request for request, _ in received]
+        submitted = [(request, data) for request, data in received if request.kind == "submit"]
+        existing = {row.id: row.spec for row in self._ledger.jobs.get_many([request.job for request, _ in submitted])}
+        specs = [spec for request, data in submitted if (spec := self._admit_or_refuse(request, data, existing, now))]
         self._ledger.jobs.add(specs, now)
         for request in requests:
             if request.kind in COMMANDS:
-                self._ledger.jobs.set_command(request.job, COMMANDS[request.kind], now)
+                self._ledger.jobs.set_command(request.job, COMMANDS[request.kind], self._ledger.now)
                 logger.info(f"{request.kind} requested", job=request.job)
         rows = self._ledger.jobs.get_many({request.job for request in requests})
         self._status.publish(row.record for row in rows)
@@ -46,22 +49,23 @@ class Intake:
             if row.state is JobState.DONE and (document := self._ledger.jobs.document(row.id)) is not None:
                 self._status.publish_document(row.id, document)
 
-    def _read(self, fields: dict[bytes, bytes]) -> Request | None:
-        data = fields.get(HEADER, b"")
+    def _read(self, data: bytes) -> Request | None:
         try:
             return Request.read(data)
         except MaaboError as error:
             logger.warning("request refused", reason=error)
-            self._status.add_refused(data, problem_of(error))
+            self._status.add_refused(names.INTAKE_STREAM, data, problem_of(error))
             return None
 
-    def _admit_or_refuse(self, request: Request, existing: dict[str, JobSpec], now: float) -> JobSpec | None:
+    def _admit_or_refuse(
+        self, request: Request, data: bytes, existing: dict[str, JobSpec], now: float
+    ) -> JobSpec | None:
         try:
             spec = self._admit(request, existing, now)
         except LedgerError:
             raise
         except MaaboError as error:
-            self._refuse(request, problem_of(error, request.correlation), now)
+            self._refuse(request, data, problem_of(error, request.correlation), now)
             return None
         facts = {"dataset": spec.dataset.name, "priority": spec.priority.value, "correlation": spec.correlation}
         logger.info("job queued", job=spec.id, **facts)
@@ -79,9 +83,9 @@ class Intake:
             self._ledger.submissions.submit(spec, now, fresh=True)
         return spec
 
-    def _refuse(self, request: Request, problem: Problem, now: float) -> None:
+    def _refuse(self, request: Request, data: bytes, problem: Problem, now: float) -> None:
         logger.warning("job refused", job=request.job, reason=problem.detail, correlation=request.correlation)
-        self._status.add_refused(request.model_dump_json().encode(), problem)
+        self._status.add_refused(names.INTAKE_STREAM, data, problem)
         if not self._status.has_record(request.job):  # never in place of an admitted job
             record = {"state": JobState.FAILED, "created": now, "finished": now, "reason": problem.detail}
             self._status.publish([JobRecord.model_validate({"id": request.job} | record)])

@@ -24,10 +24,11 @@ from redis import RedisError
 
 from maabo_dist._version import __version__
 from maabo_dist.cluster.broker import HARD_LIMIT_FACTOR
+from maabo_dist.cluster.streams import add_refused
 from maabo_dist.contract import names
 from maabo_dist.contract.job import Callback, ClusterRecord, JobRecord
 from maabo_dist.contract.messages import EvaluateMessage, RulesMessage, ScreenMessage, ShuffleMessage
-from maabo_dist.contract.problem import Problem, redact_secrets
+from maabo_dist.contract.problem import Problem
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.contract.rules import RuleRecord
 from maabo_dist.errors import FormatError
@@ -241,11 +242,9 @@ class StatusPublisher:
         record = ClusterRecord(version=__version__, store=store, host=socket.gethostname())
         self._redis.set(self._settings.key(names.CLUSTER), record.model_dump_json(), px=int(lifetime * 1000))
 
-    def add_refused(self, request: bytes, problem: Problem) -> None:
-        """Keep a refused request with its reason, but without its secrets, among the last thousand."""
-        text = _redact(request)[:65536]
-        entry = {"request": text, "reason": problem.detail, "problem": json.dumps(problem.to_json())}
-        self._redis.xadd(self._settings.key(names.REFUSED_STREAM), entry, maxlen=1000, approximate=True)
+    def add_refused(self, stream: str, data: bytes, problem: Problem) -> None:
+        """Keep a refused entry of a stream with its reason, but without its secrets."""
+        add_refused(self._redis, self._settings, f"stream {stream}", data, problem)
 
     @contextmanager
     def _pipeline(self) -> Iterator[Any]:
@@ -267,15 +266,6 @@ class StatusPublisher:
 
     def _key(self, kind: str, job: str) -> str:
         return self._settings.key(f"{kind}:{job}")
-
-
-def _redact(request: bytes) -> bytes:
-    try:
-        document = json.loads(request)
-    except (ValueError, RecursionError):
-        return request
-    redacted = redact_secrets(document)
-    return request if redacted == document else json.dumps(redacted).encode()
 
 
 class MetricsPublisher:

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -17,7 +18,7 @@ from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.streams import open_redis
 from maabo_dist.contract import names
 from maabo_dist.contract.conditions import Condition, Op
-from maabo_dist.contract.job import JobRecord, JobState
+from maabo_dist.contract.job import JobRecord, JobState, Obstacle, paused_obstacle
 from maabo_dist.errors import MaaboError
 from tests import servers
 from tests.cli.tables import numbers, write_csv
@@ -248,6 +249,22 @@ def test_status_shows_the_record(run, scheduler):
     assert re.search(r"state +failed", out)
     assert re.search(r"reason +No worker came\.", out)
     assert json.loads(record)["failed"] == 3
+
+
+def test_a_job_that_does_not_advance_says_why_and_what_to_do(run, scheduler):
+    obstacle = Obstacle(
+        kind="workers", text="no worker \x1b is connected", remedy="Start workers.", since=time.time() - 60
+    )
+    scheduler.add(JOB, JobState.RUNNING, planned=500, trees=10, obstacle=obstacle)
+    scheduler.add("a" * 32, JobState.PAUSED, obstacle=paused_obstacle("a" * 32))
+
+    _, status, _ = run("status", JOB)
+    _, jobs, _ = run("jobs")
+
+    assert re.search(r"waiting +no worker \\x1b is connected, for 1 min\S*\. Start workers\.", " ".join(status.split()))
+    assert "running: no workers" in jobs
+    assert "paused " in jobs
+    assert "paused: " not in jobs
 
 
 def test_a_job_that_screens_pairs_shows_its_progress(run, scheduler):

@@ -308,6 +308,36 @@ def test_a_job_is_followed_through_its_changes_to_its_end():
     assert progress == [("queued", 0), ("running", 0), ("running", 10), ("running", 20), ("done", 20)]
 
 
+def test_following_a_job_says_that_nobody_updates_it_any_more():
+    world = a_world()
+    world.scheduler.add(JOB, JobState.RUNNING, trees=10)
+    follow = world.client().follow(JOB)
+    next(follow)
+    world.redis.delete(world.settings.key(names.CLUSTER))  # it has expired
+    world.scheduler.turn = lambda: None
+
+    record = next(follow)
+
+    assert (record.trees, record.obstacle.kind) == (10, "scheduler")
+    assert 10 < world.now < 20
+
+
+def test_following_a_job_says_that_redis_refuses_writes():
+    world = a_world()
+    world.scheduler.add(JOB, JobState.RUNNING)
+    follow = world.client().follow(JOB)
+    next(follow)
+    world.redis.delete(world.settings.key(names.CLUSTER))
+    world.scheduler.turn = lambda: None
+
+    def refuse(*_, **__):
+        raise redis.exceptions.OutOfMemoryError("command not allowed when used memory > 'maxmemory'.")
+
+    world.redis.set = refuse
+
+    assert "its memory limit (maxmemory) is reached" in next(follow).obstacle.text
+
+
 class Flaky:
     """A Redis client that fails while `down`."""
 

@@ -176,7 +176,8 @@ NOT = {
         "ZRANGE t:maabo:jobs 0 -1",
         "XREAD STREAMS t:maabo:intake 0",
         "XREAD STREAMS t:maabo:results:1 0",
-        "XADD t:maabo:refused * x x",
+        "XRANGE t:maabo:refused - +",
+        "XDEL t:maabo:refused 1-1",
         "BRPOP maabo.evaluate 1",
     ),
     "service": (

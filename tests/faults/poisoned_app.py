@@ -1,7 +1,7 @@
 """A worker with one failing subset: `celery -A tests.faults.poisoned_app worker`.
 
-The file named by POISON contains the subset and the action: `{"subset": [0, 1, 2, 3], "action": "raise"}`. It is read
-for each task, so that one worker serves many tests.
+The file named by POISON contains the subset, or `all`, and the action: `{"subset": [0, 1, 2], "action": "raise"}`. It
+is read for each task, so that one worker serves many tests.
 """
 
 import json
@@ -23,7 +23,7 @@ class PoisonedTask(EvaluateTask):
     def grow(self, table, subsets, max_depth, *, whole):
         path = Path(os.environ["POISON"])
         poison = json.loads(path.read_text()) if path.exists() else None
-        if poison is not None and poison["subset"] in subsets.tolist():
+        if poison is not None and (poison["subset"] == "all" or poison["subset"] in subsets.tolist()):
             ACTIONS[poison["action"]]()
         return super().grow(table, subsets, max_depth, whole=whole)
 

@@ -8,6 +8,7 @@ from functools import cache, partial
 import numpy as np
 import pytest
 
+from maabo_dist.contract.job import JobState
 from maabo_dist.mining.result import conclude
 from maabo_dist.mining.run import SearchRun
 from maabo_dist.rules.publishing import TreePool
@@ -15,6 +16,7 @@ from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
 from maabo_dist.trees.forest import Forest, failed_forest
 from maabo_dist.trees.training import depth_search
+from scheduler.core.losses import MAX_IN_A_ROW
 from tests import factories, servers
 from tests.faults.world import World, table
 
@@ -66,6 +68,7 @@ def poisoned(tmp_path_factory):
     world = World(directory)
     path = directory / "poison.json"
     world.poison = lambda action: path.write_text(json.dumps({"subset": poison_and_digest()[0], "action": action}))
+    world.poison_all = lambda action: path.write_text(json.dumps({"subset": "all", "action": action}))
     world.asleep = path.with_suffix(".asleep")
     world.poisoned_worker = partial(world.worker, "tests.faults.poisoned_app", environment={"POISON": str(path)})
     try:
@@ -102,6 +105,22 @@ def test_a_process_killed_in_the_middle_of_a_task_is_reported_immediately(poison
     servers.wait_for(lambda: "task lost" in poisoned.first_scheduler.log[before:], 3, what="a reported loss")
     assert "no answer" not in poisoned.first_scheduler.log[before:]
     assert poisoned.check_done(job, MINING).failed == 0
+
+
+@pytest.mark.parametrize("action", ["die", "run out of memory"])
+def test_a_job_whose_tasks_end_all_processes_fails_early_and_names_the_cause(poisoned, action):
+    """The subsets were tried one by one, with more than a hundred processes, and the reason had no word of memory."""
+    poisoned.poison_all(action)
+    before = len(poisoned.first_scheduler.log)
+    row = poisoned.ended(poisoned.submit(MINING, dataset={"fingerprint": table().fingerprint, "name": "wide.csv"}), 60)
+
+    lines = poisoned.first_scheduler.log[before:].splitlines()
+    assert row.state is JobState.FAILED
+    assert "on the table 'wide.csv' (569 rows, 30 features)" in row.reason
+    assert "ran out of memory" in row.reason
+    assert "Give the workers more memory or fewer processes" in row.reason
+    assert sum("task lost" in line or "task failed" in line for line in lines) <= MAX_IN_A_ROW + 8  # those in flight
+    assert poisoned.first_worker.alive
 
 
 @pytest.mark.soak

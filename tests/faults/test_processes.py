@@ -80,3 +80,15 @@ def test_a_frozen_scheduler_is_fenced_off_when_it_resumes_and_can_take_new_jobs(
     second.exit_code(15)
     other = MINING | {"seed": 2, "trees": 500}
     world.check_done(world.submit(other), other)
+
+
+def test_the_jobs_of_a_killed_scheduler_are_taken_over_before_their_leases_expire(new_world):
+    world = new_world(lease_seconds=300.0)
+    world.worker(wait=False)
+    first = world.scheduler()
+    job = world.submit()
+    fence = world.under_way(job).fence
+    first.signal(signal.SIGKILL)
+    world.scheduler()
+
+    assert world.check_done(job, seconds=60).fence == fence + 1

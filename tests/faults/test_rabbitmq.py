@@ -133,10 +133,11 @@ def test_invalid_messages_in_a_queue_are_refused_and_the_job_continues(world, ce
     for _ in range(2):
         celery.send_task(names.EVALUATE, kwargs=evaluate(job, version=1), queue=names.EVALUATE_QUEUE)
 
-    wait_for_log(world.first_worker, "ContentDisallowed", before)
-    wait_for_log(world.first_worker, "Received unregistered task of type 'os.system'", before)
-    wait_for_log(world.first_worker, "Received and deleted unknown message", before)
-    wait_for_log(world.first_worker, "not JSON", before)
+    wait_for_log(world.first_worker, "is not accepted; use application/json", before)
+    wait_for_log(world.first_worker, "There is no task 'os.system'", before)
+    wait_for_log(world.first_worker, "The message has no headers of a task", before)
+    refused = [fields for _, fields in world.client.xrange(world.settings.key(names.REFUSED_STREAM))]
+    assert [fields[b"request"] for fields in refused if b"no headers" in fields[b"reason"]][:1] == [b"not JSON"]
     wait_for_log(world.first_scheduler, "contract version 1", scheduler_before)
     world.check_done(job)
     assert (path.exists(), world.first_worker.alive) == (False, True)

@@ -4,15 +4,27 @@ import os
 import shutil
 import subprocess
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
+from maabo_dist.cluster.store import FileStore
 from maabo_dist.contract.job import JobState
+from maabo_dist.data.bundled import load_bundled
+from maabo_dist.data.preparation import prepare
+from maabo_dist.data.readers import read_table
+from maabo_dist.mining.local import mine
+from maabo_dist.settings import MiningSettings
+from scheduler.ledger.tenants import DatasetRow
 from tests import servers
+from tests.cluster import ask
 from tests.faults.world import table
 
 pytestmark = pytest.mark.xdist_group("faults")
+
+QUICK = {"preset": "paper", "trees": 30, "batch": 8, "seed": 1}
 
 
 def cache_of(world):
@@ -45,6 +57,44 @@ def test_a_table_that_is_missing_in_store_and_cache_is_restored(world):
 
     world.check_done(job)
     assert stored_table(world).exists()
+
+
+def upload(world, tmp_path, rows):
+    """Store a file as the API does; return its job document and the digest of its rules."""
+    path = tmp_path / "table.csv"
+    frame, settings = load_bundled("breast_cancer")
+    frame = frame[:rows]
+    frame.to_csv(path, index=False)
+    digest, identifier = sha256(path.read_bytes()).hexdigest(), uuid4().hex
+    FileStore(world.settings.store_url).put(f"tables/{digest}", path)
+    size = {"size": path.stat().st_size, "rows": len(frame), "columns": len(frame.columns)}
+    row = DatasetRow(identifier, "default", "table.csv", digest, "csv", **size, description={}, created=1.0)
+    world.ledger.datasets.add(row)
+    columns = prepare(read_table(path), settings).columns
+    dataset = {"fingerprint": columns.fingerprint, "settings": settings.model_dump(mode="json")}
+    document = {"id": uuid4().hex, "dataset": dataset, "dataset_id": identifier, "settings": QUICK}
+    result = mine(columns, MiningSettings.parse(QUICK))
+    assert result.rules
+    return document, result.digest
+
+
+def test_columns_that_have_vanished_are_prepared_again_from_the_uploaded_file(world, tmp_path):
+    """The job failed with "Submit the table again" although the file was there."""
+    document, digest = upload(world, tmp_path, 500)
+    ask(world.settings, "submit", document["id"], document=document)
+
+    world.check_done(document["id"], digest=digest)
+    assert "prepared again" in world.first_scheduler.log
+
+
+def test_a_job_fails_with_a_reason_if_columns_and_uploaded_file_have_vanished(world, tmp_path):
+    document, _ = upload(world, tmp_path, 400)
+    shutil.rmtree(stored_table(world).parent.parent / "tables")
+    ask(world.settings, "submit", document["id"], document=document)
+
+    row = world.ended(document["id"])
+    assert row.state is JobState.FAILED
+    assert "Submit the table again" in row.reason
 
 
 @pytest.mark.soak

@@ -1,8 +1,10 @@
 """Jobs are held by leases with fences: by one scheduler at a time, and a frozen scheduler cannot write."""
 
+import time
 from functools import partial
 
 import pytest
+from sqlalchemy import select
 
 from maabo_dist.contract.job import JobState, Priority
 from scheduler.ledger.jobs import Segment
@@ -92,7 +94,7 @@ def test_a_lost_lease_is_neither_renewed_nor_released(ledger):
     first = held(ledger, now=100.0)
     (second,) = ledger.leases.acquire("two", 111.0, seconds=10, limit=5)
 
-    assert ledger.leases.renew([first], 112.0, seconds=1000) == {}
+    assert ledger.leases.renew([first], 112.0, seconds=100) == {}
     ledger.leases.release([first], 113.0)
 
     assert ledger.leases.acquire("three", 120.0, seconds=10, limit=5) == []
@@ -106,6 +108,30 @@ def test_a_released_job_can_be_acquired_immediately(ledger):
     ledger.leases.release([lease], 101.0)
 
     assert numbers(ledger.leases.acquire("two", 101.5, seconds=10, limit=5)) == [1]
+
+
+def test_the_database_decides_when_a_lease_expires(ledger):
+    ledger.jobs.add([a_job(1)], 1.0)
+    (first,) = ledger.leases.acquire("one", ledger.now, seconds=30, limit=1)
+
+    assert ledger.leases.acquire("two", ledger.now, seconds=30, limit=1) == []
+    assert ledger.leases.acquire("two", ledger.now + 29, seconds=30, limit=1) == []
+    assert ledger.leases.acquire("two", ledger.now + 31, seconds=30, limit=1) == [Lease(first.job, first.fence + 1)]
+
+
+def test_a_lease_does_not_outlast_a_clock_that_is_set_back(ledger):
+    ledger.jobs.add([a_job(1)], 1.0)
+    (first,) = ledger.leases.acquire("one", ledger.now + 3600, seconds=30, limit=1)
+
+    assert ledger.leases.acquire("two", ledger.now, seconds=30, limit=1) == [Lease(first.job, first.fence + 1)]
+
+
+def test_the_clock_of_a_scheduler_starts_at_the_time_of_the_database_and_ignores_later_changes(ledger, monkeypatch):
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    clock = ledger.database.steady_clock()
+    with ledger.database.read() as connection:
+        assert connection.execute(select(ledger.now)).scalar() == pytest.approx(clock(), abs=5)
+    assert clock() <= clock()
 
 
 WRITES = {

@@ -1,0 +1,125 @@
+"""`Obstacles`: finds out why jobs do not advance, for their public records."""
+
+from time import monotonic
+
+from maabo_dist._util.text import format_count
+from maabo_dist.cluster.store import StoreError
+from maabo_dist.contract import names
+from maabo_dist.contract.job import JobRecord, JobState, Obstacle
+from scheduler.core.dispatch import TaskQueue
+from scheduler.core.job import AnyJob, SearchingJob
+from scheduler.ledger.database import LedgerError
+from scheduler.resources import BrokerError, Resources
+
+# Seconds without an answer before a job is said to wait, and to be slow.
+WAIT_SECONDS, SLOW_SECONDS = 10.0, 30.0
+# Between two counts of the workers, which are needed only while jobs wait.
+COUNT_SECONDS = 5.0
+# Queued jobs whose place is published.
+MAX_QUEUED = 100
+
+_FULL = (
+    "Redis refuses writes, because its memory limit (maxmemory) is reached",
+    "Raise maxmemory of Redis, or delete keys that other programs left there. Jobs continue by themselves.",
+)
+_OUTAGES: dict[str, tuple[str, str]] = {
+    "redis": ("Redis cannot be used", "Start Redis, or check its log and MAABO_REDIS. Jobs continue by themselves."),
+    "broker": ("the broker cannot be reached", "Start RabbitMQ, or check MAABO_BROKER. Jobs continue by themselves."),
+    "store": ("the artifact store cannot be used", "Check MAABO_STORE, its disk space and its permissions."),
+}
+
+
+def describe_outage(error: Exception, since: float, *, separate_broker: bool) -> Obstacle | None:
+    """What an error of another service means for jobs; None for the ledger, without which nothing can be recorded."""
+    if isinstance(error, LedgerError):
+        return None
+    kind = "store" if isinstance(error, StoreError) else "redis"
+    if separate_broker and isinstance(error, BrokerError):
+        kind = "broker"
+    text, remedy = _FULL if kind == "redis" and "'maxmemory'" in str(error) else _OUTAGES[kind]
+    return Obstacle(kind=kind, text=f"{text} ({type(error).__name__}: {error})"[:2000], remedy=remedy, since=since)
+
+
+class Obstacles:
+    """Watches the tasks of jobs. A worker is only counted missing if tasks wait in vain."""
+
+    def __init__(self, resources: Resources, queue: TaskQueue) -> None:
+        self._resources, self._queue = resources, queue
+        self._workers, self._counted = 0, 0.0
+        # The current outage, if any.
+        self.outage: Obstacle | None = None
+
+    def add_to(self, record: JobRecord, job: AnyJob, now: float) -> JobRecord:
+        """Return the record of a job with its obstacle, if it has one."""
+        return record.model_copy(update={"obstacle": self.find(job, now)})
+
+    def find(self, job: AnyJob, now: float) -> Obstacle | None:
+        """Return what keeps a job from advancing, or None."""
+        if job.state not in {JobState.RUNNING, JobState.MINING}:
+            return None
+        if self.outage is not None:
+            return self.outage
+        if job.stuck_since is not None and now - job.stuck_since > WAIT_SECONDS:
+            text = f"no worker can begin its tasks: {job.stuck_reason}"
+            return Obstacle(kind="workers", text=text[:2000], remedy=_REMEDY_STUCK, since=job.stuck_since)
+        return self._find_silence(job, now) if _has_work(job) else None
+
+    def _find_silence(self, job: AnyJob, now: float) -> Obstacle | None:
+        """Return why no task of a job was done for a while, or None if one was."""
+        since = max(job.opened, job.answered or 0.0)
+        if now - since < WAIT_SECONDS:
+            return None
+        workers = self._count_workers()
+        if workers == 0:
+            return Obstacle(kind="workers", text="no worker is connected", remedy=_REMEDY_WORKERS, since=since)
+        if not _is_taken(job):
+            text = f"its tasks wait until one of {format_count(workers, 'busy worker')} is free"
+            return Obstacle(kind="busy", text=text, remedy="Start more workers, or wait.", since=since)
+        usual = max((job.speed.expected(key.size) for key in job.outbox.sent), default=0.0)
+        if now - since < max(SLOW_SECONDS, 3 * usual):
+            return None
+        text = f"no task was done for a while, and tasks take about {max(1.0, usual):.0f} s"
+        return Obstacle(kind="slow", text=text, remedy=_REMEDY_SLOW, since=since)
+
+    def describe_queued(self, limit: int = MAX_QUEUED) -> list[JobRecord]:
+        """The records of the first jobs that no scheduler has taken, with their places in the queue."""
+        rows, running = self._resources.ledger.jobs.waiting(limit)
+        ahead: dict[str, int] = {}
+        records = []
+        for row in rows:
+            before = ahead.get(row.spec.tenant, 0)
+            ahead[row.spec.tenant] = before + 1
+            text = f"queued: {format_count(running, 'job')} running, {before:,} of its tenant ahead of it"
+            obstacle = Obstacle(kind="queue", text=text, remedy=_REMEDY_QUEUE, since=row.created)
+            records.append(row.record.model_copy(update={"obstacle": obstacle}))
+        return records
+
+    def _count_workers(self) -> int:
+        """The number of workers with a heartbeat."""
+        if monotonic() - self._counted > COUNT_SECONDS:
+            pattern = self._resources.settings.key(f"{names.WORKERS}:*")
+            self._workers = sum(1 for _ in self._resources.redis.scan_iter(match=pattern, count=1000))
+            self._counted = monotonic()
+        return self._workers
+
+
+_REMEDY_STUCK = "Fix this on the workers; their log has the details. The job fails after MAABO_STUCK_SECONDS."
+_REMEDY_WORKERS = (
+    "Start workers: `celery -A workers.app worker`, with the same MAABO_REDIS. The job continues by itself."
+)
+_REMEDY_SLOW = "Look at the log and the load of the workers. Overdue tasks are sent again."
+_REMEDY_QUEUE = "Wait, start another scheduler, raise the tenant's quota of running jobs, or use a higher priority."
+
+
+def _has_work(job: AnyJob) -> bool:
+    """True if a worker has something to do for the job."""
+    request = job.request is not None if isinstance(job, SearchingJob) else False
+    return bool(job.outbox.sent or job.outbox.unsent or request)
+
+
+def _is_taken(job: AnyJob) -> bool:
+    """True if a worker has taken one of its tasks."""
+    request = job.request if isinstance(job, SearchingJob) else None
+    if request is not None and request.taken_at is not None:
+        return True
+    return any(sent.taken_at is not None for sent in job.outbox.sent.values())
