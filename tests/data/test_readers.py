@@ -225,7 +225,9 @@ def test_an_excel_file_is_read_from_standard_input(tmp_path, monkeypatch):
     assert read_table("-")["age"].tolist() == [29, 31]
 
 
-@pytest.mark.parametrize("content", [TEXT, gzip.compress(TEXT, mtime=0), b'{"age": 29, "sex": "female"}\n{"age": 31}\n'])
+@pytest.mark.parametrize(
+    "content", [TEXT, gzip.compress(TEXT, mtime=0), b'{"age": 29, "sex": "female"}\n{"age": 31}\n']
+)
 def test_standard_input_is_read_by_its_content(monkeypatch, content):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
 
