@@ -311,9 +311,10 @@ def _delete_jobs(connection: Connection, ids: list[str]) -> None:
     of_jobs = select(jobs.c.dataset).where(jobs.c.id.in_(ids), jobs.c.dataset.is_not(None)).distinct()
     tables = list(connection.execute(of_jobs).scalars())
     connection.execute(delete(jobs).where(jobs.c.id.in_(ids)))
-    # Columns that no job uses any more do not count; the garbage collection of the store removes them.
-    used = select(jobs.c.id).where(jobs.c.dataset == prepared_columns.c.dataset).exists()
-    connection.execute(delete(prepared_columns).where(prepared_columns.c.dataset.in_(tables), ~used))
+    if tables:
+        # Columns that no job uses any more do not count; the garbage collection of the store removes them.
+        used = select(jobs.c.id).where(jobs.c.dataset == prepared_columns.c.dataset).exists()
+        connection.execute(delete(prepared_columns).where(prepared_columns.c.dataset.in_(tables), ~used))
 
 
 # Stored instead of the time of a callback that was given up.

@@ -104,6 +104,7 @@ jobs = _table(
     Index("maabo_jobs_newest", "created", "id"),
     Index("maabo_jobs_of_tenant", "tenant", "created", "id"),
     Index("maabo_jobs_work", "tenant", "work", "created", "id"),
+    Index("maabo_jobs_of_dataset", "dataset"),
 )
 
 batches = _job_table(
@@ -246,6 +247,11 @@ keys = _table(
 )
 
 
+def _add_prepared_columns(connection: Connection) -> None:
+    metadata.create_all(connection, tables=[prepared_columns])
+    next(index for index in jobs.indexes if index.name == "maabo_jobs_of_dataset").create(connection, checkfirst=True)
+
+
 def _add_labels(connection: Connection) -> None:
     for column in ("title VARCHAR(200)", "note TEXT"):
         connection.execute(text(f"ALTER TABLE maabo_jobs ADD COLUMN {column}"))
@@ -254,7 +260,7 @@ def _add_labels(connection: Connection) -> None:
 # The step from each version to the next; runs in the transaction that records the new version.
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {
     1: lambda connection: metadata.create_all(connection, tables=[shuffle_plans, shuffles]),
-    2: lambda connection: metadata.create_all(connection, tables=[prepared_columns]),
+    2: _add_prepared_columns,
     3: lambda connection: metadata.create_all(connection, tables=[audit]),
     4: _add_labels,
 }

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, and_, func, insert, select
+from sqlalchemy import Connection, Select, func, insert, select, union_all
 
 from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.errors import InputError
@@ -16,6 +16,7 @@ from scheduler.ledger.schema import jobs, keys
 from scheduler.ledger.tenants import QuotaError, read_quotas
 
 ATTEMPTS = 5
+MAX_PARTS = 100  # of a compound statement; SQLite accepts 500
 _WAITING = (JobState.QUEUED, JobState.PAUSED)
 
 
@@ -105,8 +106,8 @@ class _Batch:
         self._keys = _find_keys(connection, tenants, [each.key for each in requests if each.key is not None])
         ids = select(jobs.c.tenant, jobs.c.id).where(jobs.c.id.in_([spec.id for spec in specs]))
         self._ids = {(row.tenant, row.id) for row in connection.execute(ids)}
-        works = [request.spec.work for request in requests if not request.fresh]
-        self._works = _find_works(connection, tenants, works)
+        works = [(request.spec.tenant, request.spec.work) for request in requests if not request.fresh]
+        self._works = _find_works(connection, works)
         self._new_jobs: list[dict[str, Any]] = []
         self._new_keys: list[dict[str, Any]] = []
         self._entries: list[AuditEntry | None] = []
@@ -185,14 +186,19 @@ def _check_body(key: str, row: tuple[str, str], body: str) -> str:
     return job
 
 
-def _find_works(connection: Connection, tenants: Collection[str], works: Collection[str]) -> dict[tuple[str, str], str]:
+def _find_works(connection: Connection, works: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """The newest usable job of each tenant and work."""
-    if not works:
-        return {}
+    found: dict[tuple[str, str], str] = {}
+    distinct = sorted(set(works))
+    for start in range(0, len(distinct), MAX_PARTS):
+        # One statement for all of them; each part reads one row of the index.
+        pairs = distinct[start : start + MAX_PARTS]
+        newest = [select(_newest_usable(tenant, work).subquery()) for tenant, work in pairs]
+        found |= {(row.tenant, row.work): row.id for row in connection.execute(union_all(*newest))}
+    return found
+
+
+def _newest_usable(tenant: str, work: str) -> Select[tuple[str, str, str]]:
     usable = jobs.c.state.not_in([JobState.FAILED, JobState.CANCELLED]) & (jobs.c.command != "cancel")
-    chosen = (jobs.c.tenant.in_(tenants), jobs.c.work.in_(works), usable)
-    pair = (jobs.c.tenant, jobs.c.work)
-    newest = select(*pair, func.max(jobs.c.created).label("created")).where(*chosen).group_by(*pair).subquery()
-    same = [jobs.c[name] == newest.c[name] for name in ("tenant", "work", "created")]
-    query = select(*pair, jobs.c.id).join(newest, and_(*same)).where(usable).order_by(jobs.c.id)
-    return {(row.tenant, row.work): row.id for row in connection.execute(query)}
+    query = select(jobs.c.tenant, jobs.c.work, jobs.c.id).where(jobs.c.tenant == tenant, jobs.c.work == work, usable)
+    return query.order_by(jobs.c.created.desc(), jobs.c.id.desc()).limit(1)

@@ -59,8 +59,9 @@ def make_version_1(url):
         ledger.search.end_job(held(ledger, 2, **CALLBACK), 101.0, JobState.DONE)
         write_search(ledger, held(ledger))
     with connected(url) as connection:
-        for table in ("maabo_shuffles", "maabo_shuffle_plans"):
+        for table in ("maabo_shuffles", "maabo_shuffle_plans", "maabo_prepared_columns"):
             connection.execute(text(f"DROP TABLE {table}"))
+        connection.execute(text("DROP INDEX maabo_jobs_of_dataset"))
         for column in ("title", "note"):
             connection.execute(text(f"ALTER TABLE maabo_jobs DROP COLUMN {column}"))
         connection.execute(text("UPDATE maabo_meta SET value = '1' WHERE key = 'schema'"))
