@@ -308,8 +308,8 @@ def delete_search(connection: Connection, ids: list[str]) -> None:
 def _delete_jobs(connection: Connection, ids: list[str]) -> None:
     delete_search(connection, ids)
     connection.execute(delete(keys).where(keys.c.job.in_(ids)))
-    of_jobs = select(jobs.c.dataset).where(jobs.c.id.in_(ids), jobs.c.dataset.is_not(None)).distinct()
-    tables = list(connection.execute(of_jobs).scalars())
+    of_jobs = select(jobs.c.dataset).where(jobs.c.id.in_(ids), jobs.c.dataset.is_not(None))
+    tables = set(connection.execute(of_jobs).scalars())
     connection.execute(delete(jobs).where(jobs.c.id.in_(ids)))
     if tables:
         # Columns that no job uses any more do not count; the garbage collection of the store removes them.
