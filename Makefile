@@ -4,11 +4,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PEERS  := .venv-peers
+DOCS   := $(VENV)/.docs-ready
+SITE   ?= build/site
 
 # Tests start about a hundred processes, each of which would compile all modules again without compiled files.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo up test test-slow coverage soak rehearse lint client bench bench-cluster bench-quality bench-peers bench-tables gallery clean
+.PHONY: setup demo up test test-slow coverage soak rehearse lint client bench bench-cluster bench-quality bench-peers bench-tables gallery docs clean
 
 setup: $(READY)
 
@@ -29,8 +31,8 @@ up: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -n 3 --dist loadgroup
 
-# CI runs these too.
-test-slow: $(READY)
+# CI runs these too. One of them builds the documentation site.
+test-slow: $(READY) $(DOCS)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m slow
 
 # A table of the code that the tests run in their own processes. Nothing is enforced.
@@ -76,6 +78,14 @@ bench-tables: $(READY) $(PEERS)/.ready
 $(PEERS)/.ready: bench/quality/peers.txt
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r bench/quality/peers.txt
+	@touch $@
+
+# Builds the documentation site, which loads nothing from elsewhere; open build/site/index.html.
+docs: $(READY) $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --clean --site-dir $(abspath $(SITE))
+
+$(DOCS): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $@
 
 # Takes the screenshots in docs/images with Chromium, from a temporary cluster.

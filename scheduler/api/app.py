@@ -25,6 +25,7 @@ from scheduler.resources import Resources
 
 logger = StructuredLogger("maabo.api")
 
+_MODULES = (datasets, plans, jobs, events, results, tokens, audit, health, monitoring, ui)
 THREADS = 100  # requests handled at the same time, not counting open event streams
 _DESCRIPTION = """Mines short lists of reliable, dissimilar if-then rules from tables.
 
@@ -64,13 +65,21 @@ def create_app(resources: Resources, settings: ApiSettings, readers: ReaderProce
         RateLimits(settings.tenant_rate),
         TokenUses(),
     )
-    for module in (datasets, plans, jobs, events, results, tokens, audit, health, monitoring, ui):
+    for module in _MODULES:
         app.include_router(module.router)
     problems.install(app)
     app.add_middleware(BodyLimitMiddleware, seconds=settings.body_seconds)
     app.add_middleware(CorrelationMiddleware, observe=api_metrics.observe)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]  # as in FastAPI's documentation
     return app
+
+
+def describe_api() -> dict[str, Any]:
+    """Return the OpenAPI document, without the connections that an application needs."""
+    app = FastAPI(title="maabo", version=__version__, description=_DESCRIPTION)
+    for module in _MODULES:
+        app.include_router(module.router)
+    return _openapi(app)
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
