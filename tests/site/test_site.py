@@ -1,0 +1,75 @@
+"""The documentation site, built as `make docs` does."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.servers import ROOT
+from tests.site.pages import broken_links, external_assets, read_pages
+
+MINIMAL = '<link rel="stylesheet" href="a.css"><h1 id="top">A</h1><img src="a.png">'
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    build = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    assert build.returncode == 0, build.stderr[-4000:]
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("site")
+def test_no_link_of_the_site_is_broken(site):
+    assert broken_links(site) == []
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("site")
+def test_the_site_loads_nothing_from_elsewhere(site):
+    assert external_assets(site) == []
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("site")
+def test_the_reference_has_the_routes_the_fields_and_the_python_api(site):
+    pages = read_pages(site)
+
+    assert {"post-v1jobs", "jobdetails", "problem"} <= pages["reference/http.html"].anchors
+    assert {"the-document", "rulerecord", "schema"} <= pages["reference/result-schema.html"].anchors
+    assert "maabo_dist.estimator.RuleMiner.fit" in pages["python-api.html"].anchors
+    assert "min_samples" in (site / "reference/settings.html").read_text(encoding="utf-8")
+
+
+def write_site(folder, **pages):
+    (folder / "a.css").write_text("body { color: red }")
+    (folder / "a.png").write_bytes(b"")
+    for name, html in pages.items():
+        (folder / f"{name}.html").write_text(html)
+    return folder
+
+
+def test_the_checker_accepts_links_that_lead_somewhere(tmp_path):
+    site = write_site(tmp_path, a=MINIMAL, b='<a href="a.html#top">A</a> <a href="https://example.org/x">elsewhere</a>')
+
+    assert broken_links(site) == []
+    assert external_assets(site) == []
+
+
+def test_the_checker_finds_missing_pages_anchors_and_images(tmp_path):
+    site = write_site(tmp_path, a=MINIMAL, b='<a href="a.html#end">A</a> <a href="c.html">C</a> <img src="b.png"> <a href="#x">X</a>')
+
+    assert broken_links(site) == ["b.html: a.html#end", "b.html: c.html", "b.html: #x", "b.html: b.png"]
+
+
+def test_the_checker_finds_what_is_loaded_from_elsewhere(tmp_path):
+    site = write_site(tmp_path, a='<script src="//cdn.example.org/a.js"></script><img src="https://example.org/a.png">')
+    (site / "a.css").write_text('@font-face { src: url("https://example.org/font.woff") }')
+
+    assert external_assets(site) == [
+        "a.html: //cdn.example.org/a.js",
+        "a.html: https://example.org/a.png",
+        'a.css: url("http',
+    ]
