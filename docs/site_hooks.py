@@ -19,7 +19,13 @@ from docs.site_reference import describe_http, describe_result, describe_setting
 
 ROOT = Path(__file__).parents[1]
 REPOSITORY = "https://github.com/maabo-dist/maabo-dist/blob/main"
-ELSEWHERE = ("CHANGELOG.md", "CONTRIBUTING.md", "bench/**/README.md", "deploy/**/README.md", "bench/quality/results/*.png")
+ELSEWHERE = (
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "bench/**/README.md",
+    "deploy/**/README.md",
+    "bench/quality/results/*.png",
+)
 GENERATED = {
     "reference/http.md": describe_http,
     "reference/result-schema.md": describe_result,
@@ -57,12 +63,21 @@ def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str:
     return "".join(part if index % 2 else _LINK.sub(rewrite, part) for index, part in enumerate(parts))
 
 
+def on_post_page(output: str, **_: Any) -> str:
+    """Name the theme's search dialog for screen readers."""
+    return output.replace(
+        'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
+    )
+
+
 def link_on_site(link: str, source: str, files: Files) -> str:
     """Return the target of a link in the page `source`, relative to it, or an address in the repository."""
     parts = urlsplit(link)
     if parts.scheme or not parts.path:
         return link
-    folder = PurePosixPath(source).parent if is_elsewhere(source) else PurePosixPath("docs") / PurePosixPath(source).parent
+    folder = (
+        PurePosixPath(source).parent if is_elsewhere(source) else PurePosixPath("docs") / PurePosixPath(source).parent
+    )
     target = os.path.normpath(folder / parts.path)
     name = target.removeprefix("docs/")
     fragment = f"#{parts.fragment}" if parts.fragment else ""

@@ -12,19 +12,20 @@ Schema = dict[str, Any]
 
 _HTTP = """# HTTP routes
 
-All routes of the [HTTP API](../http-api.md), from its OpenAPI document, which a server returns at `/v1/openapi.json`. Errors
-are [problem documents](../http-api.md#problems). The types of bodies are listed [below](#types).
+All routes of the [HTTP API](../http-api.md), from its OpenAPI document, which a server returns at `/v1/openapi.json`.
+Errors are [problem documents](../http-api.md#problems). The types of bodies are listed [below](#types).
 """
 _RESULT = """# Result document
 
-What `maabo mine --json`, the HTTP API and the Python client return. `maabo_dist.contract.result.load_schema()` returns this
-JSON Schema (draft 2020-12); its full text is [at the end](#schema) of the page. Fields marked *optional* may be missing.
+What `maabo mine --json`, the HTTP API and the Python client return. `maabo_dist.contract.result.load_schema()` returns
+this JSON Schema (draft 2020-12); its full text is [at the end](#schema) of the page. Fields marked *optional* may be
+missing.
 """
 _SETTINGS = """# Settings
 
 The same settings work everywhere: as options of [`maabo mine`](../cli.md) and `maabo submit` (`min_samples` is
-`--min-samples`), as parameters of `RuleMiner`, as arguments of [`client.submit`](../client.md), and in the objects `table`,
-`settings` and `repeats` of a [job](../http-api.md). Settings of a cluster's processes are [environment
+`--min-samples`), as parameters of `RuleMiner`, as arguments of [`client.submit`](../client.md), and in the objects
+`table` and `settings` of a [job](http.md#jobrequest). Settings of a cluster's processes are [environment
 variables](../cluster.md#settings).
 """
 
@@ -69,7 +70,9 @@ def _describe_operation(title: str, operation: Schema) -> Iterator[str]:
         yield from ("| parameter | in | type | meaning |", "|---|---|---|---|")
         for parameter in parameters:
             meaning = parameter.get("description") or parameter["schema"].get("description")
-            yield _row(f"`{parameter['name']}`", parameter["in"], _type(parameter["schema"]), _meaning(meaning, parameter))
+            yield _row(
+                f"`{parameter['name']}`", parameter["in"], _type(parameter["schema"]), _meaning(meaning, parameter)
+            )
         yield ""
     body = operation.get("requestBody", {}).get("content", {})
     if body:
@@ -136,7 +139,7 @@ def _type(schema: Schema) -> str:
 
 def _limits(schema: Schema) -> str:
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
-    limits = [f"{sign} {schema[key]:g}" if abs(schema[key]) < 1e6 else f"{sign} {schema[key]}" for key, sign in signs.items() if key in schema]
+    limits = [f"{sign} {schema[key]}" for key, sign in signs.items() if key in schema]
     return f" {', '.join(limits)}" if limits else ""
 
 

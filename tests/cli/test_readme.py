@@ -37,7 +37,7 @@ def test_the_commands_for_your_own_table_run_as_written(maabo, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     customers().to_csv("customers.csv", index=False)
     customers().assign(price=lambda frame: frame["age"] * 1.5 + frame["calls"]).to_parquet("prices.parquet")
-    commands = re.findall(r"^\.venv/bin/maabo (mine .*)$", README, re.MULTILINE)
+    commands = re.findall(r"^maabo (mine .*)$", README, re.MULTILINE)
 
     printed = [maabo(*shlex.split(command)) for command in commands]
 

@@ -3,7 +3,13 @@
 from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
 
-LOADED = {"img": ("src", "srcset"), "script": ("src",), "iframe": ("src",), "source": ("src", "srcset"), "object": ("data",)}
+LOADED = {
+    "img": ("src", "srcset"),
+    "script": ("src",),
+    "iframe": ("src",),
+    "source": ("src", "srcset"),
+    "object": ("data",),
+}
 
 
 class PageReader(HTMLParser):
@@ -57,8 +63,17 @@ def broken_links(site):
 
 def external_assets(site):
     """Return the addresses outside the site from which its pages and style sheets load something."""
-    found = [f"{name}: {address}" for name, page in read_pages(site).items() for address in page.assets if is_external(address)]
+    found = [
+        f"{name}: {address}"
+        for name, page in read_pages(site).items()
+        for address in page.assets
+        if is_external(address)
+    ]
     for path in sorted(site.rglob("*.css")):
         sheet = path.read_text(encoding="utf-8")
-        found += [f"{path.name}: {sign}" for sign in ("url(http", 'url("http', "url('http", "url(//", "@import") if sign in sheet]
+        found += [
+            f"{path.name}: {sign}"
+            for sign in ("url(http", 'url("http', "url('http", "url(//", "@import")
+            if sign in sheet
+        ]
     return found

@@ -59,7 +59,9 @@ def test_the_checker_accepts_links_that_lead_somewhere(tmp_path):
 
 
 def test_the_checker_finds_missing_pages_anchors_and_images(tmp_path):
-    site = write_site(tmp_path, a=MINIMAL, b='<a href="a.html#end">A</a> <a href="c.html">C</a> <img src="b.png"> <a href="#x">X</a>')
+    site = write_site(
+        tmp_path, a=MINIMAL, b='<a href="a.html#end">A</a> <a href="c.html">C</a> <img src="b.png"> <a href="#x">X</a>'
+    )
 
     assert broken_links(site) == ["b.html: a.html#end", "b.html: c.html", "b.html: #x", "b.html: b.png"]
 
