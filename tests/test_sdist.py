@@ -10,7 +10,7 @@ from tests.servers import ROOT
 FILES = (
     ".dockerignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "constraints.txt",
     "docker-compose.yml", "deploy/image/Dockerfile", "deploy/monitoring/alerts.yml", "docs/cluster.md",
-    "maabo_dist/py.typed", "pyproject.toml",
+    "maabo_dist/py.typed", "mkdocs.yml", "pyproject.toml",
 )  # fmt: skip
 PACKAGES = {"bench", "deploy", "docs", "maabo_dist", "scheduler", "tests", "tools", "workers"}
 

@@ -7,6 +7,7 @@ import pytest
 
 from maabo_dist.report.html import content_policy
 from scheduler.api import ui as page
+from scheduler.api.app import describe_api
 from scheduler.api.ui import ASSETS, FILES, INDEX, THEME_SCRIPT, hash_of, hashes_of
 from scheduler.api.ui.bundle import bundle
 
@@ -73,6 +74,10 @@ def test_the_page_is_not_part_of_the_openapi_document(client):
     paths = client.get("/v1/openapi.json").json()["paths"]
 
     assert not [path for path in paths if not path.startswith(("/v1/", "/healthz", "/readyz", "/metrics"))]
+
+
+def test_the_openapi_document_is_the_same_without_a_server(client):
+    assert client.get("/v1/openapi.json").json() == describe_api()
 
 
 def test_no_file_refers_to_another_host_or_inserts_markup():

@@ -43,6 +43,19 @@ def test_the_reference_has_the_routes_the_fields_and_the_python_api(site):
     assert "min_samples" in (site / "reference/settings.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
+@pytest.mark.xdist_group("site")
+def test_links_between_files_of_the_repository_lead_to_pages_or_to_the_repository(site):
+    deployment = read_pages(site)["deploy/index.html"].links
+    operations = read_pages(site)["operations.html"].links
+
+    assert "../cluster.html#settings" in deployment
+    assert "deploy/index.html" in operations
+    assert any(
+        link.startswith("https://github.com/maabo-dist/maabo-dist/blob/main/deploy/compose/") for link in deployment
+    )
+
+
 def write_site(folder, **pages):
     (folder / "a.css").write_text("body { color: red }")
     (folder / "a.png").write_bytes(b"")
