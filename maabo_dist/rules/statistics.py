@@ -24,10 +24,11 @@ def wilson(hits: int, n: float, effect: float = 1.0) -> tuple[float, float] | tu
     if n == 0:
         return None, None
     share, z2 = hits / n, Z_95 * Z_95
-    n = n / effect
+    all_hits, n = hits == n, n / effect
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = Z_95 / (1 + z2 / n) * sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-    return max(0.0, centre - half), min(1.0, centre + half)
+    # Rounding must not exclude a share of 0 or 1 that all rows have.
+    return 0.0 if hits == 0 else max(0.0, centre - half), 1.0 if all_hits else min(1.0, centre + half)
 
 
 def fisher_test(

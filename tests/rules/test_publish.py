@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from maabo_dist.contract.conditions import Op
+from maabo_dist.contract.rules import HoldoutRecord, SupportRecord, Verdict
 from maabo_dist.data.preparation import prepare
 from maabo_dist.data.split import split_rows
 from maabo_dist.rules.leaves import LeafFilter, reliable_leaves
@@ -14,6 +15,7 @@ from maabo_dist.rules.matching import covered_rows
 from maabo_dist.rules.publishing import (
     TreeRecords,
     add_holdout_tests,
+    judge,
     measure_support,
     publish,
     rules_digest,
@@ -293,3 +295,23 @@ def test_held_out_rules_carry_their_interval_and_are_corrected_together():
     for part, before, name in zip(tested, supports, names, strict=True):
         assert (part.rows, part.n, part.counts, part.recall) == (before.rows, before.n, before.counts, before.recall)
         assert (part.precision_low, part.precision_high) == wilson(before.counts[name], before.n)
+
+
+@pytest.mark.parametrize(("hits", "n", "verdict"), [(30, 30, Verdict.HELD_UP), (2, 2, Verdict.NOT_TESTED)])
+def test_a_rule_without_exceptions_holds_up_if_enough_unseen_rows_have_none(hits, n, verdict):
+    mined = SupportRecord(rows=300, n=90, counts={"no": 0, "yes": 90}, precision=1.0, recall=0.6, lift=2.0)
+    low, high = wilson(hits, n)
+    unseen = HoldoutRecord(
+        rows=100,
+        n=n,
+        counts={"no": n - hits, "yes": hits},
+        precision=hits / n,
+        recall=0.6,
+        lift=2.0,
+        precision_low=low,
+        precision_high=high,
+        p=0.0,
+        q=0.0,
+    )
+
+    assert judge(unseen, mined, mined, "yes") is verdict

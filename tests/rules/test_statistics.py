@@ -50,6 +50,13 @@ def test_an_interval_stays_within_zero_and_one_and_holds_the_share():
             assert hits / n - 1e-15 <= high <= 1
 
 
+def test_the_interval_of_rows_that_are_all_alike_ends_at_their_share():
+    for n in range(1, 400):
+        assert wilson(n, n)[1] == 1.0
+        assert wilson(0, n)[0] == 0.0
+        assert wilson(n, n, 1.7)[1] == 1.0
+
+
 def test_no_rows_have_no_interval():
     assert wilson(0, 0) == (None, None)
 
