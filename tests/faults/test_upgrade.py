@@ -5,6 +5,7 @@ from functools import cache
 
 import pytest
 
+from scheduler.ledger.schema import VERSION
 from tests import builds, servers
 from tests.faults.world import MINING, World
 from tests.ledgers import remember_results, remembered_subsets
@@ -186,4 +187,5 @@ def test_a_scheduler_that_is_older_than_the_ledger_refuses_to_start(cluster):
     old = cluster.scheduler(wait=False)
 
     assert old.exit_code(30) == 2
-    assert "schema version 3; this scheduler knows 2. Use a newer scheduler." in old.log
+    expected = f"schema version {VERSION + 1}; this scheduler knows {VERSION}. Use a newer scheduler."
+    assert expected in old.log
