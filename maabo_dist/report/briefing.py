@@ -15,7 +15,7 @@ from maabo_dist.rules.statistics import wilson
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 # Classes whose shares the headline names.
 _MAX_CLASSES = 2
-# All or none of fewer rows are not said as a share of 100.
+# If all or none of fewer rows have a class, the sentence says so instead of giving a share of 100.
 _FEW_ROWS = 100
 _UNSEEN = "on rows the search never saw"
 

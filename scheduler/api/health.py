@@ -67,14 +67,14 @@ async def healthz() -> Health:
 
 
 _READINESS: dict[int | str, dict[str, Any]] = {**documented("invalid-document", public=True), 503: _NOT_READY}
-Parts = Annotated[
+Components = Annotated[
     str | None,
     Query(max_length=200, description="Check these components only, separated by commas."),
 ]
 
 
 @router.get("/readyz", response_model=Readiness, responses=_READINESS)
-def readyz(request: Request, parts: Parts = None) -> Readiness | Response:
+def readyz(request: Request, parts: Components = None) -> Readiness | Response:
     """Check that a new job would be processed; if not, name the components that are not available.
 
     That no worker runs is a problem if jobs wait for one.

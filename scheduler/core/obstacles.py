@@ -11,7 +11,7 @@ from scheduler.core.job import AnyJob, SearchingJob
 from scheduler.ledger.database import LedgerError
 from scheduler.resources import BrokerError, Resources
 
-# Seconds without an answer before a job is said to wait, and to be slow.
+# Seconds without an answer after which the record calls a job waiting, and slow.
 WAIT_SECONDS, SLOW_SECONDS = 10.0, 30.0
 # Between two counts of the workers, which are needed only while jobs wait.
 COUNT_SECONDS = 5.0

@@ -67,6 +67,7 @@ def test_the_estimate_disappears_when_the_workers_stop_answering(idle_cluster, d
         try:
             page.wait_for_selector(".progress-text:not(:has-text('left'))")
             page.wait_for_selector(".job-status[data-kind=stuck]", timeout=60_000)
+            assert "left" not in page.inner_text(".progress-text")
         finally:
             process.send_signal(signal.SIGCONT)
         page.wait_for_selector(".progress-text:has-text('left')", timeout=60_000)
