@@ -94,7 +94,7 @@ def test_a_queued_job_says_how_many_are_before_it(world):
         return sorted(record.obstacle.text for record in records if record.state is JobState.QUEUED and record.obstacle)
 
     expected = [f"queued: 1 job running, {ahead} of its tenant ahead of it" for ahead in (0, 1)]
-    servers.wait_for(lambda: len(places()) == len(expected), 20, what="the places of two jobs")
+    servers.wait_for(lambda: places() == expected, 20, what="the places of two jobs")
 
     assert places() == expected
     for job in jobs:
