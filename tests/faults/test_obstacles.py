@@ -43,6 +43,7 @@ def test_a_job_without_workers_says_so_until_there_is_one(world):
     assert world.record(job).obstacle is None
 
 
+@pytest.mark.slow
 def test_a_job_whose_workers_are_busy_says_so(world):
     held = test_screens.half_screened(world)
     job = world.submit(SMALL)
@@ -52,6 +53,7 @@ def test_a_job_whose_workers_are_busy_says_so(world):
     world.check_done(job, SMALL)
 
 
+@pytest.mark.slow
 def test_a_redis_that_refuses_writes_is_in_the_ledger_and_shown_to_clients(world):
     job = world.submit(MINING)
     world.under_way(job)
