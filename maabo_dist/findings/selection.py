@@ -85,7 +85,10 @@ def jaccard(bits: Bits, others: Bits) -> Floats:
 
 def have_same_rows(bits: Bits, others: Bits) -> npt.NDArray[np.bool_]:
     """(others): True if both may cover the same rows, by half or more, in a table with fewer rows of the same kind."""
-    shared, either = evidence.count_shared(bits, others)
+    return _may_share_half(*evidence.count_shared(bits, others))
+
+
+def _may_share_half(shared: Ints, either: Ints) -> npt.NDArray[np.bool_]:
     similarity = shared / np.maximum(either, 1)
     error = np.sqrt(similarity * (1 - similarity) * FEWER_ROWS / np.maximum(either, 1))
     same: npt.NDArray[np.bool_] = similarity + SAME_ROWS_Z * error >= SAME_ROWS
@@ -94,7 +97,10 @@ def have_same_rows(bits: Bits, others: Bits) -> npt.NDArray[np.bool_]:
 
 def contain_each_other(bits: Bits, others: Bits) -> npt.NDArray[np.bool_]:
     """(others): True if one of both covers nearly all rows of the other."""
-    shared, either = evidence.count_shared(bits, others)
+    return _contained(bits, *evidence.count_shared(bits, others))
+
+
+def _contained(bits: Bits, shared: Ints, either: Ints) -> npt.NDArray[np.bool_]:
     rows = int(np.bitwise_count(bits).sum())
     contained: npt.NDArray[np.bool_] = shared >= CONTAINED * np.minimum(rows, either + shared - rows)
     return contained
@@ -129,8 +135,8 @@ def _choose_of_class(
             least_full = base + MIN_PRECISION[prefer] * (full[head] - base)
         chosen.append((float(gains[best]), int(indices[head])))
         free = free & ~covered[head]
-        rest = covered[open_rules]
-        open_rules = open_rules[~(have_same_rows(covered[head], rest) | contain_each_other(covered[head], rest))]
+        counts = evidence.count_shared(covered[head], covered[open_rules])
+        open_rules = open_rules[~(_may_share_half(*counts) | _contained(covered[head], *counts))]
     return chosen
 
 
