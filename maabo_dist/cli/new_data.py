@@ -31,8 +31,8 @@ _APPLY_HELP = """Write which rules match each row of TABLE, the class that they 
   maabo apply run/rules.json new.parquet --out matches.parquet --keep customer_id
   cat new.csv | maabo apply run - --out - > matches.csv
 
-RULES is the rules.json of a run, or its directory. TABLE is a file that maabo mine reads, or - for standard input. It
-is read in parts, so that it may be larger than the memory.
+RULES is the rules.json of a run, or its directory. TABLE is a file that maabo mine reads, - for standard input, or a
+directory, glob or URL of Parquet or CSV files. It is read in parts, so that it may be larger than the memory.
 """
 
 _rules_argument = click.argument("rules", metavar="RULES", type=click.Path(path_type=Path))
@@ -84,8 +84,8 @@ _CHECK_HELP = """Measure RULES on new labelled data: which still hold, which dri
   maabo check run/rules.json march.parquet --target churned
   maabo check run march.csv --fail-on drifted,failed --json > check.json
 
-RULES is the rules.json of a run, or its directory. TABLE is a file that maabo mine reads, or - for standard input. The
-exit code is 1 if a rule has an outcome that --fail-on names.
+RULES is the rules.json of a run, or its directory. TABLE is a file that maabo mine reads, - for standard input, or a
+directory, glob or URL of Parquet or CSV files. The exit code is 1 if a rule has an outcome that --fail-on names.
 """
 
 

@@ -4,6 +4,7 @@
     CSV and TSV          in blocks, twice: the first time to find the types of the columns
     JSON lines           by lines, twice: the first time to find all columns
     Excel, a JSON list   whole: they cannot be read in parts
+    many files           as `datasets` reads them: a directory, a glob or a URL of Parquet or CSV files
 
 Cells are the same as in a table that `read_table` reads whole. `open_batches` is the only place that knows what a table
 may come from.
@@ -11,7 +12,7 @@ may come from.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -24,6 +25,8 @@ from pyarrow import parquet
 
 from maabo_dist._util.files import check_table_file
 from maabo_dist._util.text import format_count
+from maabo_dist.data.dataset_files import is_dataset
+from maabo_dist.data.datasets import Dataset, plain
 from maabo_dist.data.encoder import with_text_names
 from maabo_dist.data.file_checks import NOTES, name_columns, wrap_read_errors
 from maabo_dist.data.readers import (
@@ -42,7 +45,7 @@ from maabo_dist.errors import DatasetError
 # Rows of a part: few enough for any machine, and so many that the work per part does not count.
 BATCH_ROWS = 1 << 16
 
-# A DataFrame of pandas or Polars, or a file; `-` is standard input.
+# A file (`-` is standard input), a directory, glob or URL, or anything else that `Dataset.open` takes.
 TableSource: TypeAlias = "str | Path | pd.DataFrame | Any"
 
 
@@ -78,20 +81,15 @@ class Batches(Protocol):
 
 
 def open_batches(source: TableSource, *, na_values: tuple[str, ...] = ()) -> AbstractContextManager[Batches]:
-    """Open a table: a file, standard input (`-`) or a DataFrame of pandas or Polars.
+    """Open a table: a file, standard input (`-`), many files, or a table of pandas, Polars or Arrow.
 
     Raises a DatasetError that names the file and the remedy if it cannot be read; also while it is read.
     """
-    return _open_file(source, na_values) if isinstance(source, str | Path) else _open_frame(source)
-
-
-@contextmanager
-def _open_frame(frame: Any) -> Iterator[Batches]:
-    if not isinstance(frame, pd.DataFrame):
-        frame = pa.table(frame).to_pandas()  # a Polars frame, with its names and texts
-    if not len(frame):
-        raise DatasetError("The table has no rows. Give a table with rows.")
-    yield _FrameBatches(frame)
+    if isinstance(source, pd.DataFrame):
+        return nullcontext(_FrameBatches(source))
+    if isinstance(source, str | Path) and (str(source) == STANDARD_INPUT or not is_dataset(str(source))):
+        return _open_file(source, na_values)
+    return nullcontext(_DatasetBatches(Dataset.open(source, na_values=na_values), na_values))
 
 
 @contextmanager
@@ -117,6 +115,8 @@ class _FrameBatches:
     """A DataFrame."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
+        if not len(frame):
+            raise DatasetError("The table has no rows. Give a table with rows.")
         self._frame = with_text_names(frame)
         self.notes = list(frame.attrs.get(NOTES, ()))
 
@@ -128,6 +128,27 @@ class _FrameBatches:
         frame = self._frame[list(columns)]
         for start in range(0, len(frame), BATCH_ROWS):
             yield Batch(frame.iloc[start : start + BATCH_ROWS].reset_index(drop=True))
+
+
+class _DatasetBatches:
+    """Many files, or a table of another library."""
+
+    def __init__(self, table: Dataset, na_values: tuple[str, ...]) -> None:
+        if not table.rows:
+            raise DatasetError("The table has no rows. Give a table with rows.")
+        self._table, self._na_values = table, na_values
+        self.notes: list[str] = []
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._table.names)
+
+    def read(self, columns: Sequence[str]) -> Iterator[Batch]:
+        for batch in self._table.batches(list(columns) or self.names[:1]):
+            part = pa.Table.from_batches([plain(batch.cells)])
+            if part.num_rows:
+                yield Batch(mask_texts(part.to_pandas(), self._na_values), part)
+        self._table.check_unchanged()
 
 
 @dataclass

@@ -71,7 +71,8 @@ def apply_rules(rules: RulesSource, table: TableSource, *, keep: Sequence[str] =
         A result document, its JSON values, the path of a `rules.json` or of the folder of a run, or a fitted
         `RuleMiner`.
     table
-        A DataFrame of pandas or Polars, or the path of a file; `-` is standard input.
+        A DataFrame of pandas or Polars, an Arrow table or dataset, or the path of a file; `-` is standard input. Also a
+        directory, glob or URL of Parquet or CSV files.
     keep
         Columns of the table to copy to the result.
 
@@ -160,7 +161,7 @@ def check_rules(
     rules
         As for `apply_rules`.
     table
-        A DataFrame of pandas or Polars, or the path of a file, with the columns of the rules and the target.
+        As for `apply_rules`, with the target as well.
     target
         The column that holds the classes; by default the one of the document. A number is cut where the mined one was.
     significance

@@ -13,7 +13,7 @@ from maabo_dist.contract.checks import CheckReport, CheckStatus, RuleCheck
 from maabo_dist.contract.wording import p_text
 
 # Consoles of fewer columns show only the most important figures.
-NARROW = 100
+NARROW = 112
 NOTHING = "–"
 _STYLES = {
     CheckStatus.HOLDS: "green",
@@ -72,8 +72,8 @@ def _figures(report: CheckReport, *, wide: bool) -> Table:
     table = Table(box=SIMPLE_HEAD, header_style="dim", border_style="dim", padding=(0, 1))
     table.add_column("rule", no_wrap=True)
     table.add_column("outcome", no_wrap=True)
-    further = ("coverage", "lift", "p", "p of drift") if wide else ()
-    for title in ("precision", "before", "base rate", "rows", *further):
+    further = ("coverage", "p", "p of drift") if wide else ()
+    for title in ("precision", "before", "base rate", "lift", "rows", *further):
         table.add_column(title, justify="right", no_wrap=True)
     for rule in report.rules:
         table.add_row(*_cells(rule, wide=wide))
@@ -96,10 +96,10 @@ def _cells(rule: RuleCheck, *, wide: bool) -> Iterator[Text]:
     yield Text(_interval(rule))
     yield Text(_share(rule.documented.precision))
     yield Text(_share(rule.base_rate))
+    yield Text(_share(rule.lift))
     yield Text(f"{rule.n:,}")
     if wide:
         yield Text(f"{100 * rule.coverage:.1f} %")
-        yield Text(NOTHING if rule.lift is None else f"{rule.lift:.2f}")
         yield Text(_p(rule.p_adjusted))
         yield Text(_p(rule.drift_p_adjusted))
 

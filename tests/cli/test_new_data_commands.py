@@ -130,6 +130,24 @@ def test_parquet_on_standard_output_is_a_whole_file(run, new):
     assert len(pd.read_parquet(io.BytesIO(out))) == 400
 
 
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_the_files_of_a_directory_are_one_table(maabo, run, tmp_path, suffix):
+    frame = a_table(400, seed=2)
+    for city, rows in frame.groupby("stadt"):
+        folder = tmp_path / "parts" / f"stadt={city}"
+        folder.mkdir(parents=True)
+        SUFFIXES[suffix](rows.drop(columns="stadt") if suffix == ".parquet" else rows, folder / f"part{suffix}")
+
+    code, _, _ = maabo("apply", run, tmp_path / "parts", "--out", tmp_path / "out.parquet", "--keep", "id")
+    globbed = maabo("check", run, f"{tmp_path}/parts/**/*{suffix}", "--json")
+
+    written = pd.read_parquet(tmp_path / "out.parquet").set_index("id")["predicted"]
+    expected = apply_rules(run, frame.set_index("id", drop=False))["predicted"]
+    assert code == 0
+    assert written.sort_index().fillna("").tolist() == expected.sort_index().fillna("").tolist()
+    assert json.loads(globbed[1])["rules"] == check_rules(run, frame).to_json()["rules"]
+
+
 def test_a_dataframe_keeps_its_index_and_a_polars_frame_works_too(run):
     import polars as pl
 
