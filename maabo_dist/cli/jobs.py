@@ -1,8 +1,10 @@
 """`maabo jobs`, `status`, `rules`, `watch`, `pause`, `resume` and `cancel`."""
 
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -121,8 +123,16 @@ def status_command(job: str, address: ClusterAddress, as_json: bool) -> int:
 @format_options
 @job_options
 def rules_command(job: str, address: ClusterAddress, **values: Any) -> int:
-    """Print the rules of JOB: all of them when it is done, those found so far while it runs."""
+    """Print the rules of JOB: all of them when it is done, those found so far while it runs.
+
+    JOB may also be the directory or rules.json of a run.
+    """
     output = Output.from_options(values)
+    if not is_job(job):
+        from maabo_dist.report.run_folder import read_run  # noqa: PLC0415 - pandas and numba take half a second
+
+        output.print_rules(read_run(Path(job))[0])
+        return 0
     cluster = connect(address, output.note)
     record = cluster.find(job)
     document = read_rules(cluster, record)
@@ -130,6 +140,11 @@ def rules_command(job: str, address: ClusterAddress, **values: Any) -> int:
     if document.running:
         output.note(f"job {short_id(record.id)} is {record.state.value}; these are the rules found so far.")
     return 0
+
+
+def is_job(result: str) -> bool:
+    """Return True if this looks like a job id, and no such file exists."""
+    return re.fullmatch(r"[0-9a-fA-F]{1,32}", result) is not None and not Path(result).exists()
 
 
 def _warn_of_problem(cluster: Cluster) -> None:

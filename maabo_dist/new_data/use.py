@@ -19,7 +19,6 @@ from maabo_dist.new_data.applying import OUTCOME, RuleApplier
 from maabo_dist.new_data.judging import judge_rules
 from maabo_dist.new_data.labels import NO_CLASS, ClassReader, target_column
 from maabo_dist.new_data.output import OutputFormat, write_tables
-from maabo_dist.report.run_folder import read_run
 from maabo_dist.rules.frame_matching import FrameMatcher
 
 
@@ -225,7 +224,11 @@ def load_rules(rules: RulesSource) -> ResultDocument:
         return rules
     if isinstance(rules, Mapping):
         return ResultDocument.parse(rules)
-    return read_run(Path(rules))[0] if isinstance(rules, str | Path) else rules.document()
+    if not isinstance(rules, str | Path):
+        return rules.document()
+    from maabo_dist.report.run_folder import read_run  # noqa: PLC0415 - loads the figures of reports
+
+    return read_run(Path(rules))[0]
 
 
 def _apply(applier: RuleApplier, batches: Batches, keep: Sequence[str], progress: Progress | None) -> Iterator[Any]:
