@@ -1,6 +1,5 @@
 """`maabo jobs`, `status`, `rules`, `watch`, `pause`, `resume` and `cancel`."""
 
-import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -128,7 +127,7 @@ def rules_command(job: str, address: ClusterAddress, **values: Any) -> int:
     JOB may also be the directory or rules.json of a run.
     """
     output = Output.from_options(values)
-    if not is_job(job):
+    if Path(job).exists():
         from maabo_dist.report.run_folder import read_run  # noqa: PLC0415 - pandas and numba take half a second
 
         output.print_rules(read_run(Path(job))[0])
@@ -140,11 +139,6 @@ def rules_command(job: str, address: ClusterAddress, **values: Any) -> int:
     if document.running:
         output.note(f"job {short_id(record.id)} is {record.state.value}; these are the rules found so far.")
     return 0
-
-
-def is_job(result: str) -> bool:
-    """Return True if this looks like a job id, and no such file exists."""
-    return re.fullmatch(r"[0-9a-fA-F]{1,32}", result) is not None and not Path(result).exists()
 
 
 def _warn_of_problem(cluster: Cluster) -> None:

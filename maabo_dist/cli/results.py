@@ -1,5 +1,6 @@
 """`maabo report` and `maabo diff`: reports and comparisons of jobs and of saved runs."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import click
 
 from maabo_dist._util.text import printable
 from maabo_dist.cli.cluster import ClusterAddress, cluster_options, connect
-from maabo_dist.cli.jobs import format_evidence, is_job, read_rules
+from maabo_dist.cli.jobs import format_evidence, read_rules
 from maabo_dist.cli.options import SectionedCommand
 from maabo_dist.cli.output import check_writable, write_file
 from maabo_dist.console import json_option, print_json, print_note
@@ -52,7 +53,7 @@ def _make_report(result: str, address: ClusterAddress) -> str:
     from maabo_dist.report.html import report_page  # noqa: PLC0415
     from maabo_dist.report.run_folder import read_run  # noqa: PLC0415
 
-    if is_job(result):
+    if _is_job(result):
         cluster = connect(address)
         record = cluster.find(result)
         return report_page(read_rules(cluster, record), cluster.figures(record.id))
@@ -82,12 +83,17 @@ def diff_command(one: str, other: str, as_json: bool, address: ClusterAddress) -
 
 def _read_document(result: str, address: ClusterAddress) -> ResultDocument:
     """Read the document of a file or directory with this name, or of the job with this id."""
-    if not is_job(result):
+    if not _is_job(result):
         from maabo_dist.report.run_folder import read_run  # noqa: PLC0415 - see _make_report
 
         return read_run(Path(result))[0]
     cluster = connect(address)
     return read_rules(cluster, cluster.find(result))
+
+
+def _is_job(result: str) -> bool:
+    """Return True if this looks like a job id, and no such file exists."""
+    return re.fullmatch(r"[0-9a-fA-F]{1,32}", result) is not None and not Path(result).exists()
 
 
 def _diff_lines(diff: dict[str, Any]) -> Iterator[str]:
