@@ -116,14 +116,11 @@ class Dataset:
         for piece in self.pieces if pieces is None else pieces:
             read, file = 0, self.source.name(piece)
             for cells in self.source.read(piece, names):
+                _check_rows(file, read + cells.num_rows, piece.rows, complete=False)
                 start = piece.start + read
                 yield RowBatch(file, start - firsts[piece.file], start, cells)
                 read += cells.num_rows
-            if read != piece.rows:
-                raise DatasetError(
-                    f"{file} has {format_count(read, 'row')} where it had {piece.rows:,}. Run the command again on "
-                    "files that do not change."
-                )
+            _check_rows(file, read, piece.rows, complete=True)
 
     def check_unchanged(self) -> None:
         """Raise a DatasetError that names the first file that is gone or was changed since the dataset was opened."""
@@ -137,6 +134,14 @@ class Dataset:
         batches = [plain(batch.cells) for batch in self.batches(names)]
         frame: pd.DataFrame = pa.Table.from_batches(batches, schema).to_pandas()
         return frame
+
+
+def _check_rows(file: str, read: int, expected: int, *, complete: bool) -> None:
+    if read > expected or (complete and read < expected):
+        raise DatasetError(
+            f"{file} has {format_count(read, 'row')} where it had {expected:,}. Run the command again on files that do "
+            "not change."
+        )
 
 
 def plain(cells: pa.RecordBatch) -> pa.RecordBatch:

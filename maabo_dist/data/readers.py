@@ -204,7 +204,7 @@ def _read_binary(path: Path, kind: str) -> pd.DataFrame:
 
 
 def mask_texts(frame: pd.DataFrame, na_values: tuple[str, ...]) -> pd.DataFrame:
-    """Replace these texts by missing values, in columns that can hold text."""
+    """Replace these texts by missing values, in columns of the frame that can hold text."""
     if not na_values:
         return frame
     for name, cells in frame.items():

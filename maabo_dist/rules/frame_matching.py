@@ -4,7 +4,8 @@ match_frame    one DataFrame and the encoder of that table, as `RuleMiner` has i
 FrameMatcher   a table that comes in parts, and nothing but the rules, as a result document has them
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
@@ -38,18 +39,17 @@ _MAX_EXAMPLES = 20
 
 
 class ColumnUse(NamedTuple):
-    """How the cells of a column are read: as NUMBER, DATE, LEVEL, or only whether they are MISSING."""
+    """How the cells of a column are read: the kinds of features that conditions are on, and the layout of its dates."""
 
-    kind: FeatureKind
-    # How texts that are dates are written.
+    kinds: frozenset[FeatureKind]
     layout: str = ""
 
 
 def match_frame(rules: Sequence[Iterable[Condition]], frame: pd.DataFrame, encoder: TableEncoder) -> Mask:
     """(rules, rows): True where all conditions of a rule hold; `encoder` is that of the table of the rules."""
     frame = encoder.check(frame)
-    readable = {name: _read(frame[name], use) for name, use in _uses_of_encoder(encoder)}
-    return _match([tuple(each) for each in rules], readable, len(frame))
+    columns = {column: FrameColumn(frame[column], kinds, layout) for column, kinds, layout in column_kinds(encoder)}
+    return _match([tuple(each) for each in rules], columns, len(frame))
 
 
 class FrameMatcher:
@@ -84,7 +84,7 @@ class FrameMatcher:
         readable = {}
         for name, use in self.uses.items():
             cells = frame[name]
-            column = _convert(cells, use)
+            column = FrameColumn(cells, use.kinds, use.layout, partial=True)
             readable[name] = column
             self._note(name, cells, column)
         return _match(self._premises, readable, len(frame))
@@ -102,13 +102,13 @@ class FrameMatcher:
             if texts and self._readable[name]
         ]
 
-    def _note(self, name: str, cells: pd.Series, column: "_Column") -> None:
+    def _note(self, name: str, cells: pd.Series, column: "FrameColumn") -> None:
         if not column.missing.all():
             self._readable[name] = True
         elif not self._readable[name] and len(self._unread[name]) < _MAX_EXAMPLES:
             present = cells.dropna().iloc[:_MAX_EXAMPLES]
             self._unread[name] |= dict.fromkeys(map(str, present))
-        if self._levels.get(name) and not self._levels[name].isdisjoint(column.texts[~column.missing]):
+        if self._levels.get(name) and not self._levels[name].isdisjoint(column.texts):
             self._levels[name] = set()
 
 
@@ -116,72 +116,59 @@ def uses_of_conditions(conditions: Iterable[Condition]) -> dict[str, ColumnUse]:
     """Return how each column is read that conditions name, in the order of their first condition."""
     uses: dict[str, ColumnUse] = {}
     for condition in conditions:
-        known = uses.setdefault(condition.feature, ColumnUse(FeatureKind.MISSING))
-        if known.kind is FeatureKind.MISSING and condition.op not in _ABSENCES:
+        known = uses.setdefault(condition.feature, ColumnUse(frozenset({FeatureKind.MISSING})))
+        if known.kinds == {FeatureKind.MISSING} and condition.op not in _ABSENCES:
             uses[condition.feature] = _use_of(condition)
     return uses
 
 
 def _use_of(condition: Condition) -> ColumnUse:
     if condition.part is not None:
-        return ColumnUse(FeatureKind.DATE, condition.part.layout)
-    return ColumnUse(FeatureKind.NUMBER if condition.op in _BOUNDS else FeatureKind.LEVEL)
+        return ColumnUse(frozenset({FeatureKind.DATE}), condition.part.layout)
+    return ColumnUse(frozenset({FeatureKind.NUMBER if condition.op in _BOUNDS else FeatureKind.LEVEL}))
 
 
-def _uses_of_encoder(encoder: TableEncoder) -> Iterable[tuple[str, ColumnUse]]:
+def column_kinds(encoder: TableEncoder) -> Iterable[tuple[str, set[FeatureKind], str]]:
+    """Yield each column with the kinds of its features, and the layout of its dates."""
     for column, group in groupby(encoder.features, key=attrgetter("column")):
         features = tuple(group)
-        kinds = {feature.kind for feature in features}
         layouts = [feature.levels[1] for feature in features if feature.kind is FeatureKind.DATE]
-        if layouts:
-            yield column, ColumnUse(FeatureKind.DATE, layouts[0])
-        elif FeatureKind.NUMBER in kinds or kinds == {FeatureKind.MISSING}:
-            yield column, ColumnUse(FeatureKind.NUMBER if FeatureKind.NUMBER in kinds else FeatureKind.MISSING)
+        yield column, {feature.kind for feature in features}, (*layouts, "")[0]
+
+
+class FrameColumn:
+    """The cells of one column. Unless `partial`, it is an error if none of them is of the column's kind."""
+
+    def __init__(
+        self, cells: pd.Series, kinds: AbstractSet[FeatureKind], layout: str, *, partial: bool = False
+    ) -> None:
+        convert_times, convert_numbers = (to_times, to_numbers) if partial else (read_times, read_numbers)
+        self._times = convert_times(cells, layout) if FeatureKind.DATE in kinds else None
+        self._numbers = convert_numbers(cells) if FeatureKind.NUMBER in kinds else np.empty(0)
+        # The texts of levels; empty if the column is read otherwise.
+        self.texts: npt.NDArray[np.object_] = np.empty(0, object)
+        if self._times is not None:
+            self.missing: Mask = self._times.isna().to_numpy()
+        elif FeatureKind.NUMBER in kinds:
+            self.missing = np.isnan(self._numbers)
+        elif kinds == {FeatureKind.MISSING}:
+            self.missing = cells.isna().to_numpy()
         else:
-            yield column, ColumnUse(FeatureKind.LEVEL)
-
-
-class _Column(NamedTuple):
-    """The cells of one column, in the form in which conditions compare them; empty in the other forms."""
-
-    missing: Mask
-    numbers: npt.NDArray[np.float64] = np.empty(0)
-    texts: npt.NDArray[np.object_] = np.empty(0, object)
-    times: pd.Series | None = None
+            coded = levels(cells)
+            self.texts = np.array([*coded.texts, None], object)[coded.codes]
+            self.missing = coded.codes < 0
 
     def holds(self, condition: Condition) -> Mask:
+        """(rows): True where the condition holds."""
         return condition_holds(condition, self.missing, lambda: self._values(condition), lambda: self.texts)
 
     def _values(self, condition: Condition) -> npt.NDArray[np.float64]:
-        if condition.part is not None and self.times is not None:
-            return part_values(self.times, condition.part.part, condition.part.first)
-        return self.numbers
+        if condition.part is not None and self._times is not None:
+            return part_values(self._times, condition.part.part, condition.part.first)
+        return self._numbers
 
 
-def _read(cells: pd.Series, use: ColumnUse) -> _Column:
-    """Raises an error if the whole column has no cell of its kind."""
-    return _convert(cells, use, read_times, read_numbers)
-
-
-def _convert(
-    cells: pd.Series,
-    use: ColumnUse,
-    convert_times: Callable[[pd.Series, str], pd.Series] = to_times,
-    convert_numbers: Callable[[pd.Series], npt.NDArray[np.float64]] = to_numbers,
-) -> _Column:
-    if use.kind is FeatureKind.DATE:
-        times = convert_times(cells, use.layout)
-        return _Column(times.isna().to_numpy(), times=times)
-    if use.kind is FeatureKind.NUMBER:
-        numbers = convert_numbers(cells)
-        return _Column(np.isnan(numbers), numbers)
-    if use.kind is FeatureKind.MISSING:
-        return _Column(cells.isna().to_numpy())
-    coded = levels(cells)
-    return _Column(coded.codes < 0, texts=np.array([*coded.texts, None], object)[coded.codes])
-
-
-def _match(premises: Sequence[Sequence[Condition]], columns: Mapping[str, _Column], rows: int) -> Mask:
+def _match(premises: Sequence[Sequence[Condition]], columns: Mapping[str, FrameColumn], rows: int) -> Mask:
     distinct = dict.fromkeys(condition for each in premises for condition in each)
     holds = {condition: columns[condition.feature].holds(condition) for condition in distinct}
     covered = np.ones((len(premises), rows), np.bool_)

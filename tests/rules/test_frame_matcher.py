@@ -60,10 +60,10 @@ def test_a_column_is_read_as_the_conditions_on_it_say():
     ]
 
     assert uses_of_conditions(conditions) == {
-        "a": ColumnUse(FeatureKind.NUMBER),
-        "b": ColumnUse(FeatureKind.LEVEL),
-        "c": ColumnUse(FeatureKind.DATE, "%d.%m.%Y"),
-        "d": ColumnUse(FeatureKind.MISSING),
+        "a": ColumnUse(frozenset({FeatureKind.NUMBER})),
+        "b": ColumnUse(frozenset({FeatureKind.LEVEL})),
+        "c": ColumnUse(frozenset({FeatureKind.DATE}), "%d.%m.%Y"),
+        "d": ColumnUse(frozenset({FeatureKind.MISSING})),
     }
 
 
