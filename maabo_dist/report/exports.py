@@ -12,10 +12,11 @@ from collections.abc import Callable
 from maabo_dist.contract.conditions import ISO_LAYOUT, Condition, DatePart, Op
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import SettingsError
+from maabo_dist.report.briefing import in_order
 from maabo_dist.report.captions import comment_lines, rule_caption
 from maabo_dist.report.polars_code import to_polars
 from maabo_dist.report.sql import SqlDialect, SqlForm, number_text, to_sql
-from maabo_dist.report.summary import split_failed, with_failed_heading
+from maabo_dist.report.summary import with_failed_heading
 from maabo_dist.report.tables import to_csv, to_markdown
 
 __all__ = ["export_rules", "to_pandas", "to_polars", "to_sql"]
@@ -29,7 +30,7 @@ def to_pandas(document: ResultDocument) -> str:
         "".join(
             f"# {rule_caption(rule, document.dataset)}\n{rule.id} = {_pandas_rows(rule.premise)}\n" for rule in rules
         )
-        for rules in split_failed(document)
+        for rules in in_order(document)
     ]
     return comment_lines(document, "#") + "".join(with_failed_heading(parts, document, "# {}\n"))
 

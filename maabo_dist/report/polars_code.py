@@ -8,9 +8,10 @@ NaN and infinite numbers count as missing, as they do in mining. Names and level
 
 from maabo_dist.contract.conditions import ISO_LAYOUT, Condition, DatePart, Op
 from maabo_dist.contract.result import ResultDocument
+from maabo_dist.report.briefing import in_order
 from maabo_dist.report.captions import comment_lines, rule_caption
 from maabo_dist.report.sql import number_text
-from maabo_dist.report.summary import split_failed, with_failed_heading
+from maabo_dist.report.summary import with_failed_heading
 
 _HEAD = "import polars as pl\n"
 _HELPERS = {
@@ -45,7 +46,7 @@ def to_polars(document: ResultDocument) -> str:
     """One expression per rule, after the functions that they use, and one that predicts the class."""
     parts = [
         "".join(f"# {rule_caption(rule, document.dataset)}\n{rule.id} = {_rule(rule.premise)}\n" for rule in rules)
-        for rules in split_failed(document)
+        for rules in in_order(document)
     ]
     rules = "".join(with_failed_heading(parts, document, "# {}\n"))
     used = [name for name in _HELPERS if f"{name}(" in rules]

@@ -13,8 +13,9 @@ from maabo_dist.contract.result import ResultDocument
 from maabo_dist.contract.rules import RuleRecord
 from maabo_dist.contract.wording import day_text
 from maabo_dist.errors import SettingsError
+from maabo_dist.report.briefing import in_order
 from maabo_dist.report.captions import comment_lines, rule_caption
-from maabo_dist.report.summary import split_failed, with_failed_heading
+from maabo_dist.report.summary import with_failed_heading
 
 SqlDialect = Literal["standard", "duckdb", "postgresql", "sqlite", "bigquery", "snowflake"]
 SqlForm = Literal["queries", "case"]
@@ -51,7 +52,7 @@ def to_sql(
     text = comment_lines(document, "--") + remarks
     if form == "case":
         return text + _case_query(document, table, writer)
-    parts = ["".join(_rule_query(rule, document, table, writer) for rule in rules) for rules in split_failed(document)]
+    parts = ["".join(_rule_query(rule, document, table, writer) for rule in rules) for rules in in_order(document)]
     return text + "".join(with_failed_heading(parts, document, "-- {}\n"))
 
 

@@ -89,7 +89,8 @@ class Obstacles:
         for row in rows:
             before = ahead.get(row.spec.tenant, 0)
             ahead[row.spec.tenant] = before + 1
-            text = f"queued: {format_count(running, 'job')} running, {before:,} of its tenant ahead of it"
+            others = "1 job is" if running == 1 else f"{running:,} jobs are"
+            text = f"waiting for its turn: {others} running, and {format_count(before, 'job')} ahead of it"
             obstacle = Obstacle(kind="queue", text=text, remedy=_REMEDY_QUEUE, since=row.created)
             records.append(row.record.model_copy(update={"obstacle": obstacle}))
         return records
@@ -108,7 +109,10 @@ _REMEDY_WORKERS = (
     "Start workers: `celery -A workers.app worker`, with the same MAABO_REDIS. The job continues by itself."
 )
 _REMEDY_SLOW = "Look at the log and the load of the workers. Overdue tasks are sent again."
-_REMEDY_QUEUE = "Wait, start another scheduler, raise the tenant's quota of running jobs, or use a higher priority."
+_REMEDY_QUEUE = (
+    "It starts by itself. To start it sooner, raise the tenant's quota of running jobs, start another scheduler, or "
+    "give it a higher priority."
+)
 
 
 def _has_work(job: AnyJob) -> bool:

@@ -211,7 +211,7 @@ LOAD = {"schedulers": 1, "processes": 8, "tasks": 4, "waiting": 0, "busy": 0, "b
             "No worker has started a task. Start workers.",
         ),
         ({"obstacle": {"kind": "later", "text": "x"}}, {}, 1, "stuck", "X."),
-        ({"state": "queued"}, {"schedulers": 0}, 1, "stuck", "Start one with: python -m scheduler"),
+        ({"state": "queued"}, {"schedulers": 0}, 1, "stuck", "Start one: `python -m scheduler`"),
         ({}, {"processes": 0, "busyShare": None}, 1, "stuck", "celery -A workers.app worker"),
         ({"state": "queued"}, {"running": 3}, 1, "wait", "3 other jobs are running"),
         ({"state": "queued"}, {}, 1, "info", "Waiting for a scheduler."),

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
+from itertools import chain
 from typing import Any
 
 from maabo_dist._util.text import printable
@@ -24,7 +25,7 @@ from maabo_dist.contract.wording import (
     predicted_text,
     stand_in_text,
 )
-from maabo_dist.report.briefing import compare, finding_sentence
+from maabo_dist.report.briefing import compare, finding_sentence, in_order
 from maabo_dist.report.exports import to_pandas, to_sql
 from maabo_dist.report.figures import FigureData
 from maabo_dist.report.html.cards import findings_section
@@ -42,6 +43,9 @@ MODULES = (
     *("precision", "similarity", "coverage", "search", "front", "page"),
 )
 
+# Findings that a report shows. Those of `--all` may be thousands; the other formats have them all.
+MAX_RULES = 200
+
 # <, > and & could begin or end markup; the two line separators end a line of script; a lone surrogate is invalid.
 _RISKY = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 _MODULE_SYNTAX = re.compile(r"^(import .*\n|export (?=\w))", re.MULTILINE)
@@ -51,24 +55,31 @@ def report_page(document: ResultDocument, figures: FigureData | None = None) -> 
     """Return the page; without figure data, or with that of other rules, it has fewer figures."""
     if figures is not None and figures["digest"] != document.digest:
         figures = None
+    shown = _limit_rules(document)
     body = [
         element("a", "Skip to the findings", href="#findings", class_="skip"),
         element("div", id="tools"),
-        element("main", _briefing(document, figures)),
-        element("script", Html(_payload(document, figures)), type="application/json", id="data"),
+        element("main", _briefing(document, shown, figures)),
+        element("script", Html(_payload(shown, figures)), type="application/json", id="data"),
         element("script", Html(_script())),
     ]
     return f"<!doctype html>\n{element('html', _head(document), element('body', *body), lang='en')}\n"
 
 
-def _briefing(document: ResultDocument, figures: FigureData | None) -> Html:
+def _limit_rules(document: ResultDocument) -> ResultDocument:
+    """The document with the first rules in the order of the briefing, and no more than a page can show."""
+    shown = {rule.id for rule in list(chain(*in_order(document)))[:MAX_RULES]}
+    return document.model_copy(update={"rules": tuple(rule for rule in document.rules if rule.id in shown)})
+
+
+def _briefing(document: ResultDocument, shown: ResultDocument, figures: FigureData | None) -> Html:
     """Everything that the page of a job shows as well."""
     return element(
         "div",
         header(document),
-        findings_section(document),
+        findings_section(shown, omitted=len(document.rules) - len(shown.rules)),
         explained_section(document),
-        try_section(document, with_rows=bool(figures and figures.get("examples"))),
+        try_section(shown, with_rows=bool(figures and figures.get("examples"))),
         how_section(document, {} if figures is None else figures["versions"], with_figures=figures is not None),
         explanations(),
         id="briefing",

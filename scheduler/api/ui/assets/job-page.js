@@ -147,7 +147,9 @@ function show(view, job, rate) {
   const target = job.table?.target ? `${job.table.target} · ` : "";
   setText(view.when, `${target}${ago(job.created)}${job.started ? ` · ${runTime(job)}` : ""}`);
   view.bar.show(job);
-  view.bar.element.hidden = job.state === "done"; // a full bar says nothing
+  const failedAtOnce = job.state === "failed" && !job.trees;
+  view.bar.element.hidden = job.state === "done" || failedAtOnce; // a full or an empty bar says nothing
+  if (failedAtOnce) view.live.hidden = true;
   setText(view.progress, progressText(job, rate));
   setText(view.reason, job.reason ?? "");
   view.reason.classList.toggle("error", job.state === "failed");
