@@ -184,11 +184,15 @@ def _settle_candidates(settings: MiningSettings, space: int) -> int | None:
 
 def core_seconds(plan: SearchPlan, settings: MiningSettings, *, rows: int, classes: int) -> float:
     """Estimate the time on one core for a table of this many rows and classes, before the split."""
-    training = tree_rows(settings, rows)
-    cells = training * plan.subset_size * settings.max_depth
     pairs = count_pairs(0, plan.features, plan.features) if plan.screened else 0
-    trees = plan.trees * (SECONDS_PER_TREE + SECONDS_PER_CELL * cells)
-    return trees + pairs * pair_seconds(round(training), classes)
+    return plan.trees * tree_seconds(plan, settings, rows=rows) + pairs * pair_seconds(
+        round(tree_rows(settings, rows)), classes
+    )
+
+
+def tree_seconds(plan: SearchPlan, settings: MiningSettings, *, rows: int) -> float:
+    """Estimate the time of one tree on one core."""
+    return SECONDS_PER_TREE + SECONDS_PER_CELL * tree_rows(settings, rows) * plan.subset_size * settings.max_depth
 
 
 def repeat_seconds(plan: SearchPlan, settings: MiningSettings, *, rows: int, classes: int) -> float:

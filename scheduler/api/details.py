@@ -17,6 +17,10 @@ from scheduler.ledger.jobs import JobRow
 from scheduler.resources import Resources
 
 MAX_FUNNELS = 1000  # that a process remembers
+# Choosing the rules and computing the figures of the report, after the search.
+RULES_SECONDS = 0.7
+# The time left is estimated from a search of this many seconds, or with this share of its trees.
+MIN_SECONDS, MIN_SHARE = 1.0, 0.05
 
 
 class JobDetails(Job):
@@ -79,6 +83,16 @@ def find_document(resources: Resources, row: JobRow) -> str | bytes | None:
     return preliminary
 
 
+def time_left(seconds: float, trees: int, planned: int) -> float | None:
+    """Estimate the time to the end of a job from the time that its trees so far have taken; None if they are few.
+
+    The first trees include the start of the search and say little about the others.
+    """
+    if not trees or (seconds < MIN_SECONDS and trees < MIN_SHARE * planned):
+        return None
+    return max(0.0, seconds * (planned - trees) / trees) + RULES_SECONDS
+
+
 def progress_fields(record: JobRecord) -> dict[str, Any]:
     """Return the fields of `JobProgress`. The job is assumed to continue at its average speed so far."""
     progress = eta = None
@@ -86,8 +100,8 @@ def progress_fields(record: JobRecord) -> dict[str, Any]:
         progress = 1.0
     elif record.planned:
         progress = min(1.0, record.trees / record.planned)
-        if record.state is JobState.RUNNING and record.trees and record.obstacle is None:
-            eta = max(0.0, record.seconds * (record.planned - record.trees) / record.trees)
+        if record.state is JobState.RUNNING and record.obstacle is None:
+            eta = time_left(record.seconds, record.trees, record.planned)
     return record.model_dump() | {"progress": progress, "eta_seconds": eta}
 
 
