@@ -17,7 +17,6 @@ import { scoreHistory } from "./score-history.js";
 import { labelOf } from "./settings.js";
 
 const ANNOUNCE_INTERVAL = 5000;
-
 /** @param {{job: string} & import("./permalinks.js").View} options */
 export async function showJob(root, signal, { job: id, ...options }) {
   const view = createLayout(root);
@@ -147,9 +146,9 @@ function show(view, job, rate) {
   const target = job.table?.target ? `${job.table.target} · ` : "";
   setText(view.when, `${target}${ago(job.created)}${job.started ? ` · ${runTime(job)}` : ""}`);
   view.bar.show(job);
-  const failedAtOnce = job.state === "failed" && !job.trees;
-  view.bar.element.hidden = job.state === "done" || failedAtOnce; // a full or an empty bar says nothing
-  if (failedAtOnce) view.live.hidden = true;
+  const isEmpty = job.state === "failed" && !job.trees;
+  view.bar.element.hidden = job.state === "done" || isEmpty; // a full or an empty bar says nothing
+  view.live.hidden ||= isEmpty;
   setText(view.progress, progressText(job, rate));
   setText(view.reason, job.reason ?? "");
   view.reason.classList.toggle("error", job.state === "failed");
