@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from itertools import chain
 from typing import Any
 
 from maabo_dist._util.text import printable
@@ -25,7 +24,7 @@ from maabo_dist.contract.wording import (
     predicted_text,
     stand_in_text,
 )
-from maabo_dist.report.briefing import compare, finding_sentence, in_order
+from maabo_dist.report.briefing import compare, finding_sentence
 from maabo_dist.report.exports import to_pandas, to_sql
 from maabo_dist.report.figures import FigureData
 from maabo_dist.report.html.cards import findings_section
@@ -55,7 +54,7 @@ def report_page(document: ResultDocument, figures: FigureData | None = None) -> 
     """Return the page; without figure data, or with that of other rules, it has fewer figures."""
     if figures is not None and figures["digest"] != document.digest:
         figures = None
-    shown = _limit_rules(document)
+    shown = document.model_copy(update={"rules": document.rules[:MAX_RULES]})
     body = [
         element("a", "Skip to the findings", href="#findings", class_="skip"),
         element("div", id="tools"),
@@ -64,12 +63,6 @@ def report_page(document: ResultDocument, figures: FigureData | None = None) -> 
         element("script", Html(_script())),
     ]
     return f"<!doctype html>\n{element('html', _head(document), element('body', *body), lang='en')}\n"
-
-
-def _limit_rules(document: ResultDocument) -> ResultDocument:
-    """The document with the first rules in the order of the briefing, and no more than a page can show."""
-    shown = {rule.id for rule in list(chain(*in_order(document)))[:MAX_RULES]}
-    return document.model_copy(update={"rules": tuple(rule for rule in document.rules if rule.id in shown)})
 
 
 def _briefing(document: ResultDocument, shown: ResultDocument, figures: FigureData | None) -> Html:
