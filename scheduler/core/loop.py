@@ -201,7 +201,7 @@ class Scheduler:
             try:
                 job = open_job(self._ledger, lease, prepared(), now, renew, self._settings.task_seconds)
             except MissingArtifactError as error:
-                raise FormatError(f"{error} Submit the table again.") from error
+                raise FormatError(f"The prepared table is missing: {error} Submit the table again.") from error
             except OUTAGES:
                 self._ledger.leases.release([lease], self._ledger.now)
                 self._metrics.count(metrics.LEASES, "given_back")
