@@ -66,8 +66,18 @@ def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str:
 
 
 def on_post_page(output: str, **_: Any) -> str:
+    """Make a page accessible."""
+    return _name_controls(output)
+
+
+def on_post_template(output_content: str, template_name: str, **_: Any) -> str:
+    """Make the page for addresses that do not exist accessible."""
+    return _name_controls(output_content) if template_name == "404.html" else output_content
+
+
+def _name_controls(page: str) -> str:
     """Name the theme's search dialog and its hidden switches for screen readers."""
-    named = output.replace(
+    named = page.replace(
         'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
     )
     return named.replace('<input class="md-toggle"', '<input aria-label="Open or close" class="md-toggle"')
