@@ -25,7 +25,8 @@ def describe_notebook() -> str:
 def _cell_text(cell: nbformat.NotebookNode) -> str:
     if cell.cell_type == "markdown":
         return str(cell.source)
-    return "\n\n".join([f"```python\n{cell.source}\n```", *map(_output_text, cell.outputs)])
+    outputs = [output for output in cell.outputs if output.get("data") or output.get("text", "").strip()]
+    return "\n\n".join([f"```python\n{cell.source}\n```", *map(_output_text, outputs)])
 
 
 def _output_text(output: nbformat.NotebookNode) -> str:
