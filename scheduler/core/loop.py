@@ -59,7 +59,7 @@ class Scheduler:
         self._ledger.database.observe_commit = partial(self._metrics.observe, metrics.COMMIT_SECONDS)
         self._publisher, self._status = TaskPublisher(resources), StatusPublisher(resources)
         self._metrics_publisher = MetricsPublisher(resources, owner)
-        self._queue = TaskQueue(resources.broker)
+        self._queue = TaskQueue(resources)
         self._obstacles = Obstacles(resources, self._queue)
         self._search = SearchHandler(resources, self._publisher, self._queue)
         self._screens = ScreenHandler(resources, self._publisher, self._queue)
@@ -199,7 +199,7 @@ class Scheduler:
         renew = partial(self._renew_while_opening, lease)
         with self.jobs.guard(lease):
             try:
-                job = open_job(self._ledger, lease, prepared(), now, renew, self._settings.task_seconds)
+                job = open_job(self._ledger, lease, prepared(), now, renew, self._queue.task_lengths)
             except MissingArtifactError as error:
                 raise FormatError(f"{error} Submit the table again.") from error
             except OUTAGES:
@@ -218,8 +218,8 @@ class Scheduler:
         """Fill the queue a little ahead of the workers. True if tasks were sent."""
         if not self.jobs:
             return False
-        room = self._queue.measure_room(now)
-        chosen = choose_tasks(self.jobs.by_id.values(), room, self._settings.task_seconds, now)
+        room = self._queue.measure_room(now, sum(len(job.outbox.sent) for job in self.jobs))
+        chosen = choose_tasks(self.jobs.by_id.values(), room, self._queue.task_lengths, now)
         any_chosen = bool(chosen)
         try:
             while chosen:

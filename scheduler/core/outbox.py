@@ -67,6 +67,11 @@ class Outbox(Generic[Key]):
         """Return a task that was not sent; it is the next one again."""
         self.unsent.appendleft((key, attempt))
 
+    @property
+    def unsent_size(self) -> int:
+        """The amount of work that is not in flight and may be sent now."""
+        return sum(key.size for key, _ in self.unsent)
+
     def count_unsent(self, max_size: int) -> int:
         """The number of tasks of at most this size that the unsent and postponed ones make."""
         waiting = [*(key for key, _ in self.unsent), *(key for _, key, _ in self.postponed)]
