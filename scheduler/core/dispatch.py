@@ -137,7 +137,7 @@ class FairOrder:
 def choose_tasks(jobs: Collection[AnyJob], room: int, lengths: TaskLengths, now: float) -> dict[str, list[Any]]:
     """Take up to `room` tasks from the jobs' outboxes; return them by job."""
     jobs_by_id = {job.lease.job: job for job in jobs}
-    # The work of each job that is not sent yet, in seconds.
+    # The work of each job that is not answered, in seconds.
     left: dict[str, float] = {}
     chosen: dict[str, list[Any]] = {}
     order = FairOrder(
@@ -148,16 +148,14 @@ def choose_tasks(jobs: Collection[AnyJob], room: int, lengths: TaskLengths, now:
     while room > 0 and (name := order.next_job) is not None:
         job = jobs_by_id[name]
         if name not in left:
-            left[name] = job.speed.expected(job.outbox.unsent_size)
+            left[name] = job.speed.expected(job.outbox.unsent_size + job.outbox.in_flight)
         task = job.next_task(lengths.next(left[name]), now)
         if task is None:
             order.remove_next()
             continue
         chosen.setdefault(name, []).append(task)
         room -= 1
-        seconds = job.speed.expected(task.key.size)
-        left[name] = max(0.0, left[name] - seconds)
-        order.add_load(max(MIN_LOAD, seconds))
+        order.add_load(max(MIN_LOAD, job.speed.expected(task.key.size)))
     return chosen
 
 

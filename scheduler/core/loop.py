@@ -87,6 +87,7 @@ class Scheduler:
             partial(prepare_job, resources.ledger, resources.cache, resources.settings.screen_seconds)
         )
         self._next_renewal = self._next_check = self._next_queued = 0.0
+        self._backlogs: set[str] = set()
         self._outages = OutageLog(resources, self._obstacles, holder)
         self._broker_failed = False
 
@@ -248,9 +249,14 @@ class Scheduler:
                 self._intake.handle(entries, now)
                 self._next_renewal = now  # new jobs are taken and commands applied immediately
             elif name in self.jobs.by_id:
+                self._note_backlog(name, len(entries))
                 self._handle_answers(self.jobs.by_id[name], entries, now)
             if stream == intake.encode() or name in self.jobs.by_id:  # else they are for the job's next holder
                 self._redis.xdel(stream, *(entry for entry, _ in entries))
+
+    def _note_backlog(self, job: str, entries: int) -> None:
+        """Remember jobs with further answers in their streams: none of their tasks is overdue."""
+        (self._backlogs.add if entries == MAX_ENTRIES else self._backlogs.discard)(job)
 
     def _handle_answers(self, job: AnyJob, entries: Sequence[Entry], now: float) -> None:
         with self.jobs.guard(job.lease):
@@ -302,10 +308,12 @@ class Scheduler:
     def _check_jobs(self, now: float) -> None:
         """Send overdue tasks again, and publish the progress of the jobs."""
         self._next_check = now + CHECK_SECONDS
+        self._backlogs &= self.jobs.by_id.keys()
         for job in self.jobs:
             with self.jobs.guard(job.lease):
                 with self._tolerate_broker():
-                    self._task_handlers[type(job)].resend_unanswered(job, now)
+                    if job.lease.job not in self._backlogs:
+                        self._task_handlers[type(job)].resend_unanswered(job, now)
                     if isinstance(job, SearchingJob):
                         self._rules.resend_unanswered(job, now)
                 self._advance(job, now)

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import sqrt
 
-# Tasks that a scheduler sends in a second while there is plenty of work, and for a short time near its end. A task costs
-# it about 0.3 ms, and its subsets as much or more.
+# Tasks that a scheduler sends in a second while there is plenty of work, and for a short time near its end. A task
+# costs it about 0.3 ms, and its subsets as much or more.
 STEADY_RATE, PEAK_RATE = 400.0, 1000.0
 # Tasks near the end are at least this part of the length that was asked for.
 SHORTEST = 0.1

@@ -23,8 +23,8 @@ from scheduler.background import BackgroundThread
 from scheduler.core import loop, preparation
 from scheduler.core.blocks import MAX_BLOCK_FAILURES, MIN_BLOCKS
 from scheduler.core.dispatch import choose_tasks
-from scheduler.core.task_lengths import TaskLengths
 from scheduler.core.loop import Scheduler
+from scheduler.core.task_lengths import TaskLengths
 from scheduler.resources import Resources
 from tests import servers
 from tests.cluster import a_scheduler, ask, cluster_settings, ended, submit

@@ -14,7 +14,7 @@ works = st.floats(1e-3, 1e8)
 
 
 def work(lengths, total):
-    """Give tasks to workers that are all free at first; return when the last task began, the end, and the idle share."""
+    """Give tasks to workers that are free; return when the last task began, when all ended, and the idle share."""
     free = [0.0] * lengths.workers
     began = 0.0
     for seconds in lengths.cut(total):
