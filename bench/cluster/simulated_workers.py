@@ -1,23 +1,24 @@
-"""Simulated workers, thousands in one process. They take messages like Celery's workers, sleep for the time of the work,
-and answer with trees that were grown before.
+"""Simulated workers in the process of the scheduler that they work for, and a clock for both.
 
-    python -m bench.cluster.simulated_workers WORKERS SECONDS_A_SUBSET SIZE LOG
+    SimulatedClock    advances by the CPU time that the scheduler uses, and jumps to the next event when it waits
+    SimulatedWorkers  take messages from the queue, are busy for the time of the work, and answer with trees that were
+                      grown before
 
-LOG gets a line for each task: when it was begun and when it ended, in seconds of the system's monotonic clock.
+So the figures do not depend on what else the machine does: the scheduler appears to have a core of its own, and the
+workers cost it nothing. Redis and the ledger are real; the time that the scheduler waits for them is an assumption.
 """
 
 import heapq
 import json
-import os
-import sys
 from base64 import b64decode
+from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
-from time import monotonic, sleep
+from time import process_time, time
+
+import numpy as np
 
 from bench import tables
-from maabo_dist.cluster.settings import ClusterSettings
-from maabo_dist.cluster.streams import BODY, HEADER, open_redis, results_stream
+from maabo_dist.cluster.streams import BODY, HEADER, results_stream
 from maabo_dist.contract import names
 from maabo_dist.contract.job import WorkerRecord
 from maabo_dist.contract.messages import EvaluationAnswer
@@ -27,58 +28,82 @@ from maabo_dist.trees.wire import pack_forest
 
 TREES = 64
 """Trees that are grown; longer answers repeat them."""
-BEAT_SECONDS, EXPIRE_SECONDS = 2.0, 15
-MAX_MESSAGES = 200
-"""Messages taken at once, so that one process does not take those of another."""
+WAIT_SECONDS = 0.01
+"""The time that one turn of the scheduler is assumed to wait for Redis and the disk."""
+EXPIRE_SECONDS = 3600
 
 
-def main(workers: int, seconds: float, size: int, log: Path) -> None:
-    settings = ClusterSettings.from_environment(os.environ)
-    client, queue = open_redis(settings), settings.key(names.EVALUATE_QUEUE)
-    busy: list[tuple[float, int, EvaluationAnswer, float]] = []
-    taken, next_beat = 0, 0.0
-    with log.open("w", buffering=1) as lines:
-        while True:
-            now = monotonic()
-            if now >= next_beat:
-                _beat(client, settings, workers, len(busy))
-                next_beat = now + BEAT_SECONDS
-            for message in _take(client, queue, workers - len(busy)):
-                answer, work = _answer(message, seconds)
-                taken += 1
-                heapq.heappush(busy, (now + work, taken, answer, now))
-            if not _send_due(client, settings, busy, now, size, lines):
-                sleep(0.005)
+class SimulatedClock:
+    """The time of the simulation."""
+
+    def __init__(self) -> None:
+        self.now = time()
+        self.cpu = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    @contextmanager
+    def count_cpu(self):
+        """Advance by the CPU time of what is done meanwhile, and by the assumed time of its waits."""
+        start = process_time()
+        yield
+        spent = process_time() - start
+        self.cpu += spent
+        self.now += spent + WAIT_SECONDS
 
 
-def _beat(client, settings, workers: int, busy: int) -> None:
-    record = WorkerRecord(processes=workers, busy=busy).model_dump_json()
-    client.set(settings.key(f"{names.WORKERS}:simulated-{os.getpid()}"), record, ex=EXPIRE_SECONDS)
+class SimulatedWorkers:
+    """A fleet of workers that take `seconds` for a subset of `size` features."""
 
+    def __init__(self, resources, count: int, seconds: float, size: int) -> None:
+        self._resources, self._count, self._seconds, self._size = resources, count, seconds, size
+        self._queue = resources.settings.key(names.EVALUATE_QUEUE)
+        self._busy: list[tuple[float, int, EvaluationAnswer]] = []
+        self.began: list[float] = []
+        self.ended: list[float] = []
+        self._free = count
 
-def _take(client, queue: str, free: int) -> list[bytes]:
-    return (client.rpop(queue, min(free, MAX_MESSAGES)) or []) if free else []
+    def beat(self) -> None:
+        record = WorkerRecord(processes=self._count, busy=len(self._busy)).model_dump_json()
+        key = self._resources.settings.key(f"{names.WORKERS}:simulated")
+        self._resources.redis.set(key, record, ex=EXPIRE_SECONDS)
 
-
-def _send_due(client, settings, busy, now: float, size: int, lines) -> bool:
-    due = []
-    while busy and busy[0][0] <= now:
-        due.append(heapq.heappop(busy))
-    if due:
-        with client.pipeline(transaction=False) as pipe:
-            for _, _, answer, _ in due:
-                fields = {HEADER: answer.model_dump_json(), BODY: _trees(answer.stop - answer.start, size)}
+    def work(self, now: float) -> bool:
+        """Answer what is done by now, and take new tasks. True if there was an answer."""
+        redis, settings = self._resources.redis, self._resources.settings
+        free = self._free
+        with redis.pipeline(transaction=False) as pipe:
+            while self._busy and self._busy[0][0] <= now:
+                _, _, answer = heapq.heappop(self._busy)
+                self._free += 1
+                fields = {HEADER: answer.model_dump_json(), BODY: _trees(answer.stop - answer.start, self._size)}
                 pipe.xadd(results_stream(settings, answer.job), fields)
             pipe.execute()
-        lines.write("".join(f"{began:.4f} {end:.4f}\n" for end, _, _, began in due))
-    return bool(due)
+        answered = self._free > free
+        for message in (redis.rpop(self._queue, self._free) or []) if self._free else []:
+            self._begin(message, now)
+        return answered
 
+    def _begin(self, message: bytes, now: float) -> None:
+        _, task, _ = json.loads(b64decode(json.loads(message)["body"]))
+        self._free -= 1
+        work = (task["stop"] - task["start"]) * self._seconds
+        key = {name: task[name] for name in ("job", "batch", "start", "stop", "attempt")}
+        answer = EvaluationAnswer(kind="done", worker="simulated", seconds=work, **key)
+        self.began.append(now)
+        self.ended.append(now + work)
+        heapq.heappush(self._busy, (now + work, len(self.began), answer))
 
-def _answer(message: bytes, seconds: float) -> tuple[EvaluationAnswer, float]:
-    _, task, _ = json.loads(b64decode(json.loads(message)["body"]))
-    key = {name: task[name] for name in ("job", "batch", "start", "stop", "attempt")}
-    work = (task["stop"] - task["start"]) * seconds
-    return EvaluationAnswer(kind="done", worker="simulated", seconds=work, **key), work
+    @property
+    def next_end(self) -> float | None:
+        """When the next task ends."""
+        return self._busy[0][0] if self._busy else None
+
+    def share_busy(self, start: float, stop: float) -> float:
+        """The share of the workers that was busy in this time, on average."""
+        spent = np.clip(self.ended, start, stop) - np.clip(self.began, start, stop)
+        return float(spent.sum() / (stop - start) / self._count)
 
 
 @cache
@@ -92,7 +117,3 @@ def _trees(count: int, size: int) -> bytes:
 def _forest(count: int, size: int) -> Forest:
     columns = tables.generated(300, 40)
     return depth_search(tables.training(columns), tables.random_subsets(40, size, count), 5)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
