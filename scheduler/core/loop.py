@@ -116,8 +116,6 @@ class Scheduler:
             self._check_presence(now)
         if now >= self._next_renewal:
             self._renew_leases(now)
-        if now >= self._next_check:
-            self._check_jobs(now)
         self._open_prepared()
         sent = False
         with self._tolerate_broker():
@@ -126,6 +124,8 @@ class Scheduler:
             sleep(COLLECT_SECONDS)
         idle = not self.jobs and not self._preparations
         self.read_streams(0.0 if sent else IDLE_READ_SECONDS if idle else READ_SECONDS)
+        if now >= self._next_check:  # after reading: answers that came while this process was frozen are not overdue
+            self._check_jobs(now)
         self._publish_metrics(now)
 
     # Leases.

@@ -182,6 +182,7 @@ def _start_search(lease: Lease, row: JobRow, study: Study, screen: Screen | None
     holdout = held_out_share(study.settings.holdout, rows)
     shape = (rows, study.columns.count)
     job = SearchingJob(lease, row.spec, study.plan, row, now, machine, seconds, holdout=holdout, shape=shape)
+    job.speed.estimate = seconds / max(1, study.plan.trees)
     job.rules, job.segments = row.rules, list(row.segments)
     if row.stop_after is not None:
         job.stopping = True

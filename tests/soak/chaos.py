@@ -16,7 +16,6 @@ from uuid import UUID
 import psutil
 import redis
 
-from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from scheduler.ledger.database import LedgerError
 from tests.faults.world import World, expected_digest
@@ -29,6 +28,7 @@ PAUSE = (0.3, 4.0)
 RESUBMIT_SECONDS = 5.0
 """A client submits its job again if it is still unknown after this time."""
 SETTINGS = {"lease_seconds": 3.0, "task_seconds": 0.02, "partial_seconds": 2.0}
+REFUSED = re.compile("(message|request|job|answer) refused")
 OUTAGES = (redis.RedisError, psutil.Error, LedgerError, OSError)
 
 
@@ -185,7 +185,6 @@ class Chaos:
         """Check that every job is done with the digest of one process."""
         summary = self.summary
         summary.jobs, summary.poison = len(self._jobs), self._faults.fuzz.sent
-        summary.refused = self.world.client.xlen(self.world.settings.key(names.REFUSED_STREAM))
         for job in self._jobs:
             row = self.world.row(job.id)
             summary.resubmitted += job.submissions - 1
@@ -198,10 +197,13 @@ class Chaos:
             summary.takeovers += row.fence - 1
         for path in self._logs:
             self._count(path)
+        for path in self.world.directory.glob("worker-*.log"):
+            summary.refused += len(REFUSED.findall(path.read_text(errors="replace")))
 
     def _count(self, path):
         with path.open(errors="replace") as lines:
             for line in lines:
+                self.summary.refused += bool(REFUSED.search(line))
                 if match := re.search(r"no answer; sending again .*tasks=(\d+)", line):
                     self.summary.resent += int(match[1])
                 self.summary.lost += "task lost" in line

@@ -28,9 +28,9 @@ class Recoveries:
         self._open.clear()
 
     def __str__(self):
-        lines = [f"  {'seconds until the next trees after':36}  {'faults':>6}  {'median':>6}  {'longest':>7}"]
+        lines = [f"  {'seconds to the next trees (faults overlap)':42}  {'faults':>6}  {'median':>6}  {'longest':>7}"]
         for kind, seconds in sorted(self.seconds.items()):
-            lines.append(f"    {kind:34}  {len(seconds):6}  {median(seconds):6.1f}  {max(seconds):7.1f}")
+            lines.append(f"    {kind:40}  {len(seconds):6}  {median(seconds):6.1f}  {max(seconds):7.1f}")
         return "\n".join(lines)
 
 
@@ -66,7 +66,7 @@ class Summary:
             f"  jobs      {self.jobs}, submitted again {self.resubmitted}, taken over {self.takeovers} times",
             f"  trees     {self.trees:,}, subsets given up {self.given_up}",
             f"  tasks     sent again {self.resent}, reported lost {self.lost}, answers dropped {self.dropped}",
-            f"  poison    {self.poison} malformed messages and requests, refused at least {self.refused}",
+            f"  poison    {self.poison} malformed messages and requests; the logs have {self.refused} refusals",
             str(self.recoveries),
             f"  wrong     {self.wrong or 'none'}",
         ]
