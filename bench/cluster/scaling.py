@@ -32,7 +32,7 @@ class Load:
 
 
 def run(options) -> None:
-    loads = [Load(1, 0.02, 20), Load(100, 0.02, 20), Load(1000, 0.05, 30), Load(10_000, 0.5, 150)]
+    loads = [Load(1, 0.02, 20), Load(100, 0.02, 20), Load(1000, 0.05, 20), Load(10_000, 1.0, 60)]
     rows = [_row(load) for load in (loads[:2] if options.quick else loads)]
     printing.print_table(
         f"One scheduler and simulated workers, tasks of 1 s asked for, D′ = {SIZE}",

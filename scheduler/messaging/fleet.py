@@ -1,10 +1,11 @@
 """`Fleet`: how many workers there are, by their heartbeats in Redis."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from time import monotonic
 
 from pydantic import ValidationError
+from redis.exceptions import NoPermissionError
 
 from maabo_dist.contract import names
 from maabo_dist.contract.job import WorkerRecord
@@ -40,9 +41,13 @@ class Fleet:
         if self._clock() < self._next:
             return
         keys = list(self._redis.scan_iter(match=f"{self._prefix}:*", count=MAX_RECORDS))
-        self._workers, self._processes = len(keys), 0
+        self._workers = self._processes = len(keys)
+        with suppress(NoPermissionError):  # users of Redis of an earlier release: each worker counts as one process
+            self._processes = sum(self._read_processes(keys))
+        self._next = self._clock() + COUNT_SECONDS
+
+    def _read_processes(self, keys: Sequence[bytes]) -> Iterator[int]:
         for start in range(0, len(keys), MAX_RECORDS):
             for text in self._redis.mget(keys[start : start + MAX_RECORDS]):
                 with suppress(ValidationError):  # of another version
-                    self._processes += 0 if text is None else WorkerRecord.model_validate_json(text).processes
-        self._next = self._clock() + COUNT_SECONDS
+                    yield 0 if text is None else WorkerRecord.model_validate_json(text).processes

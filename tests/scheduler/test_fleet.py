@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from maabo_dist.cluster.streams import send_answer
+from maabo_dist.cluster.streams import open_redis, send_answer
 from maabo_dist.contract import names
 from maabo_dist.contract.job import WorkerRecord
 from maabo_dist.contract.messages import EvaluationAnswer, unpack_subsets
@@ -113,3 +113,18 @@ def test_answers_that_wait_to_be_read_are_not_missing(resources, tmp_path):
     assert scheduler.jobs.by_id[job].trees > 0
     keys = [(task["batch"], task["start"]) for task in tasks]
     assert len(keys) == len(set(keys))
+
+
+def test_without_permission_to_read_heartbeats_each_worker_counts_as_one_process(resources):
+    """Users of Redis that an earlier release made may list heartbeats, but not read them."""
+    for number in range(3):
+        beat(resources, f"node{number}", 8)
+    resources.redis.acl_setuser(
+        "limited", enabled=True, nopass=True, keys="*", channels="*", commands=["+@all", "-mget"], reset=True
+    )
+    url = resources.settings.redis_url.replace("redis://", "redis://limited:any@")
+    limited = resources.settings.model_copy(update={"redis_url": url})
+    with open_redis(limited) as client:
+        fleet = Fleet(replace(resources, redis=client))
+
+        assert fleet.processes == 3
