@@ -152,7 +152,7 @@ class HeldJob(ABC):
     def allowance(self, size: int) -> float:
         """Seconds within which a worker that has taken a task is expected to answer.
 
-        Half as long again as the slowest of the recent tasks took; a task that is sent again too early is only repeated.
+        Half as long again as the slowest of the recent tasks took: a task that is sent again too early is repeated.
         """
         return 1.5 + 1.5 * self.speed.spread * self.speed.expected(size)
 

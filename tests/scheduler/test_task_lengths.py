@@ -4,9 +4,11 @@ import heapq
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from maabo_dist.screens.blocks import count_pairs
+from scheduler.core.blocks import cut_blocks, cut_searches
 from scheduler.core.task_lengths import PEAK_RATE, SHORTEST, STEADY_RATE, TaskLengths
 
 fleets = st.sampled_from([1, 2, 10, 100, 1000, 10_000, 100_000])
@@ -64,3 +66,13 @@ def test_work_that_is_cut_in_advance_is_cut_completely(total, workers):
 
     assert sum(pieces) == pytest.approx(total)
     assert np.all(np.diff(pieces) <= 1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(2, 3000), st.floats(1e-3, 1e5), st.sampled_from([0, 1, 8, 1000, 10_000]))
+def test_blocks_for_any_fleet_are_all_pairs_and_all_searches(count, seconds, workers):
+    lengths = TaskLengths(1.0, workers)
+    blocks, searches = cut_blocks(count, seconds, lengths), cut_searches(count, seconds / count, lengths)
+
+    assert sum(count_pairs(start, stop, count) for start, stop in blocks) == count * (count - 1) // 2
+    assert [number for start, stop in searches for number in range(start, stop)] == list(range(count))

@@ -25,6 +25,8 @@ from tests.soak.summary import Summary
 SCHEDULERS, WORKERS, CONCURRENT_JOBS = 2, 2, 4
 PAUSE = (0.3, 4.0)
 """Seconds between two faults."""
+START_SECONDS = 300.0
+"""Within which there are the first trees, before the first fault."""
 RESUBMIT_SECONDS = 5.0
 """A client submits its job again if it is still unknown after this time."""
 SETTINGS = {"lease_seconds": 3.0, "task_seconds": 0.02, "partial_seconds": 2.0}
@@ -58,10 +60,9 @@ class Chaos:
 
     def run(self, faults, jobs, max_seconds, settle_seconds):
         """Cause faults until there were this many, over this many jobs; wait for the jobs and return the summary."""
-        started = time.monotonic()
         try:
-            self._supervise()
-            next_fault = started + 5
+            self._wait_for_trees()
+            next_fault = started = time.monotonic()
             while (now := time.monotonic()) < started + max_seconds and not self._is_enough(faults, jobs):
                 self._undo_due_faults(now)
                 self._supervise()
@@ -76,6 +77,14 @@ class Chaos:
         finally:
             self.world.close()
         return self.summary
+
+    def _wait_for_trees(self):
+        """Wait until the cluster works: kernels may have to be compiled first."""
+        end = time.monotonic() + START_SECONDS
+        while not any(job.trees for job in self._jobs) and time.monotonic() < end:
+            self._supervise()
+            self._submit(time.monotonic())
+            time.sleep(0.2)
 
     def _is_enough(self, faults, jobs):
         return self.summary.faults.total() >= faults and sum(job.ended for job in self._jobs) >= jobs
