@@ -37,8 +37,8 @@ def half_certified(world, least=3, **more):
 
     def look():
         tasks = world.ledger.shuffles.rows(job)
-        answered = sum(task.searches is not None for task in tasks)
-        return tasks if least <= answered < len(tasks) else None
+        answered = sum(task.stop - task.start for task in tasks if task.searches is not None)
+        return tasks if tasks and least <= answered < tasks[-1].stop else None
 
     servers.wait_for(look, 30, what="half of the shuffled searches")
     return job
