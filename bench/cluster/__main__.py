@@ -4,11 +4,12 @@ import argparse
 from time import perf_counter
 
 from bench import printing
-from bench.cluster import host_memory, http, ledger, scaling, sizes, throughput
+from bench.cluster import host_memory, http, ledger, recovery, scaling, sizes, throughput
 
 BENCHMARKS = {
     "throughput": throughput,
     "scaling": scaling,
+    "recovery": recovery,
     "ledger": ledger,
     "host": host_memory,
     "http": http,

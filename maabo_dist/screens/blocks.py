@@ -1,5 +1,7 @@
 """Divide the pairs of a table into blocks, and estimate how long they take. No kernel is loaded for it."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 # Rows in a word of bits.
@@ -10,8 +12,16 @@ SECONDS_PER_PAIR, SECONDS_PER_CLASS, SECONDS_PER_WORD = 40e-9, 25e-9, 2.2e-9
 
 def pair_blocks(features: int, pieces: int) -> list[tuple[int, int]]:
     """Return ranges of the pairs' first features, with about equally many pairs each."""
+    return divide_pairs(features, [1.0] * pieces)
+
+
+def divide_pairs(features: int, shares: Sequence[float]) -> list[tuple[int, int]]:
+    """Return ranges of the pairs' first features, whose numbers of pairs are about in the ratio of these shares."""
+    if not features:
+        return []
     pairs = np.cumsum(np.arange(features - 1, -1, -1, dtype=np.int64))
-    targets = pairs[-1] * np.arange(1, pieces + 1) // pieces if features else np.empty(0, np.int64)
+    until = np.cumsum(shares)
+    targets = np.round(pairs[-1] * (until / until[-1])).astype(np.int64)
     stops = np.unique(np.searchsorted(pairs, targets) + 1)
     return [(int(start), int(stop)) for start, stop in zip([0, *stops[:-1]], stops, strict=True)]
 

@@ -13,19 +13,21 @@ cut into blocks, nor the worker, nor the order of the answers changes the outcom
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from math import ceil
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from maabo_dist.findings.certificate import ShuffledSearch
 from maabo_dist.mining.shuffles import ShufflePlan, ShuffleResult
-from maabo_dist.screens.blocks import count_pairs, pair_blocks
+from maabo_dist.screens.blocks import count_pairs, divide_pairs
 from maabo_dist.screens.pairs import Pairs
 from scheduler.core.outbox import Outbox
+from scheduler.core.task_lengths import SHORTEST, TaskLengths
 
 # Failures after which a block, and with it the job, is given up: enough that dying machines rarely cause it.
 MAX_BLOCK_FAILURES = 8
 # Enough that several workers share short work, few enough to keep track of in long work.
-MIN_BLOCKS, MAX_BLOCKS = 16, 4096
+MIN_BLOCKS, MAX_BLOCKS = 16, 32_768
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -110,14 +112,23 @@ class BlockMachine:
 
     def _withdraw(self, block: Block) -> None:
         """Remove a block from the outbox."""
-        if block in self.outbox.sent:
+        if block in self.outbox.sent:  # then it is nowhere else
             self.outbox.remove_sent(block)
-        self.outbox.trim(lambda other: [other] if other != block else [])
+        else:
+            self.outbox.trim(lambda other: [other] if other != block else [])
 
 
-def cut_blocks(features: int, seconds: float, task_seconds: float) -> list[tuple[int, int]]:
-    """Start and stop of blocks that take about `task_seconds` each, if all pairs take `seconds`."""
-    return pair_blocks(features, min(MAX_BLOCKS, max(MIN_BLOCKS, ceil(seconds / task_seconds))))
+def cut_blocks(features: int, seconds: float, lengths: TaskLengths) -> list[tuple[int, int]]:
+    """Start and stop of blocks of these lengths, if all pairs take `seconds`."""
+    return divide_pairs(features, _cut(seconds, lengths))
+
+
+def _cut(seconds: float, lengths: TaskLengths) -> list[float]:
+    """The lengths of neither too few blocks for workers that start later, nor too many to keep track of."""
+    if seconds <= MIN_BLOCKS * SHORTEST * lengths.seconds:
+        return [seconds / MIN_BLOCKS] * MIN_BLOCKS
+    least, workers = seconds / MAX_BLOCKS, max(lengths.workers, MIN_BLOCKS // 2)
+    return list(replace(lengths, seconds=max(lengths.seconds, least), workers=workers).cut(seconds))
 
 
 class Screening(BlockMachine):
@@ -143,11 +154,11 @@ class Screening(BlockMachine):
         return True
 
 
-def cut_searches(count: int, seconds: float, task_seconds: float) -> list[tuple[int, int]]:
-    """Start and stop of blocks of searches that take about `task_seconds` each, if one search takes `seconds`."""
-    size = min(int(task_seconds / max(seconds, 1e-6)), count // MIN_BLOCKS)
-    size = max(1, size, ceil(count / MAX_BLOCKS))
-    return [(start, min(count, start + size)) for start in range(0, count, size)]
+def cut_searches(count: int, seconds: float, lengths: TaskLengths) -> list[tuple[int, int]]:
+    """Start and stop of blocks of searches of these lengths, if one search takes `seconds`; one search at least."""
+    until = np.cumsum(_cut(count * max(seconds, 1e-6), lengths))
+    stops = np.unique(np.ceil(count * (until / until[-1]) - 1e-6).astype(np.int64))
+    return [(int(start), int(stop)) for start, stop in zip([0, *stops[:-1]], stops, strict=True)]
 
 
 class Shuffling(BlockMachine):

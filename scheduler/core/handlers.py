@@ -243,7 +243,7 @@ class ShuffleHandler(TaskHandler[CertifyingJob]):
 
     def begin(self, search: SearchingJob, plan: ShufflePlan, now: float) -> CertifyingJob:
         """Cut the searches into tasks and write them to the ledger, before the first is sent."""
-        ranges = cut_searches(plan.count, search.repeat_seconds, self._resources.settings.task_seconds)
+        ranges = cut_searches(plan.count, search.repeat_seconds, self._queue.task_lengths)
         rows = [ShuffleRow(start, stop) for start, stop in ranges]
         self._ledger.shuffles.write_plan(search.lease, now, ShufflePlanRow(plan.count, plan.undecided), rows)
         return certifying_job(search, plan, ranges)
