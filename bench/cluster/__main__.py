@@ -1,6 +1,7 @@
 """`python -m bench.cluster`: run all benchmarks of the cluster, or some of them."""
 
 import argparse
+from pathlib import Path
 from time import perf_counter
 
 from bench import printing
@@ -21,6 +22,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.cluster", description=__doc__)
     parser.add_argument("--only", choices=BENCHMARKS, action="append", help="only this benchmark (repeat for more)")
     parser.add_argument("--quick", action="store_true", help="smaller sizes: about two minutes")
+    parser.add_argument("--before", type=Path, metavar="DIR", help="also measure the HTTP API of this checkout")
     options = parser.parse_args()
     start = perf_counter()
     for name in options.only or BENCHMARKS:

@@ -32,6 +32,10 @@ class SharedCalls(Generic[Key, Value]):
 
     async def get(self, key: Key) -> Value | None:
         """Return the value of a key; None if there is none."""
+        return await asyncio.shield(self.start(key))  # others may wait for it too
+
+    def start(self, key: Key) -> asyncio.Future[Value | None]:
+        """Have the value of a key loaded, and return without waiting for it."""
         loop = asyncio.get_running_loop()
         future = self._waiting.get(key)
         if future is None:
@@ -41,7 +45,7 @@ class SharedCalls(Generic[Key, Value]):
             task = loop.create_task(self._answer_all())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        return await asyncio.shield(future)  # others may wait for it too
+        return future
 
     async def _answer_all(self) -> None:
         while self._waiting:

@@ -29,10 +29,15 @@ class Outages(LedgerTopic):
 
     def current(self) -> list[Obstacle]:
         """The outages of all schedulers."""
+        return list(self.by_owner().values())
+
+    def by_owner(self) -> dict[str, Obstacle]:
+        """The outage of each scheduler that has one."""
+        query = select(meta.c.key, meta.c.value, self._database.now.label("now")).where(meta.c.key.startswith(_PREFIX))
         with self._database.read() as connection:
-            now = connection.execute(select(self._database.now)).scalar_one()
-            texts = connection.execute(select(meta.c.value).where(meta.c.key.startswith(_PREFIX))).scalars().all()
-        return [outage for text in texts if (outage := _read(text, now)) is not None]
+            rows = connection.execute(query).all()
+        outages = {row.key.removeprefix(_PREFIX): _read(row.value, row.now) for row in rows}
+        return {owner: outage for owner, outage in outages.items() if outage is not None}
 
 
 def _read(text: str, now: float) -> Obstacle | None:
