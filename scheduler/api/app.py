@@ -38,7 +38,8 @@ from scheduler.resources import Resources
 
 logger = StructuredLogger("maabo.api")
 
-_MODULES = (datasets, plans, jobs, events, results, new_data, tokens, audit, health, monitoring, ui)
+# Requests try the routes in this order.
+_MODULES = (jobs, datasets, plans, events, results, new_data, tokens, audit, health, monitoring, ui)
 THREADS = 100  # requests handled at the same time, not counting open event streams
 _DESCRIPTION = """Mines short lists of reliable, dissimilar if-then rules from tables.
 

@@ -4,10 +4,10 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, delete, func, insert, or_, select, tuple_, update
 
 from maabo_dist.cluster.settings import MAX_LEASE_SECONDS
 from maabo_dist.contract.job import JobRecord, JobSpec, JobState, Priority, paused_obstacle
@@ -89,6 +89,17 @@ class JobRow:
 JOB_COLUMNS = [jobs.c[name] for name in JobRow.__slots__]
 # Built once: to build a statement takes longer than to execute it.
 _SELECT_BY_ID = select(*JOB_COLUMNS).where(jobs.c.id.in_(bindparam("ids", expanding=True)))
+
+
+@cache
+def _select_page(given: frozenset[str]) -> Select[Any]:
+    """Select jobs, newest first. `given` are the values to compare with; `created` and `id` are the start of a page."""
+    query = select(*JOB_COLUMNS).order_by(jobs.c.created.desc(), jobs.c.id.desc()).limit(bindparam("limit"))
+    for name in given & {"tenant", "state", "dataset"}:
+        query = query.where(jobs.c[name] == bindparam(name))
+    if "created" in given:
+        query = query.where(tuple_(jobs.c.created, jobs.c.id) < tuple_(bindparam("created"), bindparam("id")))
+    return query
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,16 +185,12 @@ class Jobs(LedgerTopic):
         limit: int = 100,
     ) -> list[JobRow]:
         """Return jobs, newest first, starting after the one with this (created, id)."""
-        query = select(*JOB_COLUMNS).where(*of_tenant(jobs, tenant))
-        if state is not None:
-            query = query.where(jobs.c.state == state.value)
-        if dataset is not None:
-            query = query.where(jobs.c.dataset == dataset)
+        values: dict[str, Any] = {"tenant": tenant, "state": state and state.value, "dataset": dataset}
         if after is not None:
-            query = query.where(tuple_(jobs.c.created, jobs.c.id) < tuple_(*after))
-        query = query.order_by(jobs.c.created.desc(), jobs.c.id.desc()).limit(limit)
+            values |= {"created": after[0], "id": after[1]}
+        given = {name: value for name, value in values.items() if value is not None}
         with self._database.read() as connection:
-            return readable_jobs(connection.execute(query))
+            return readable_jobs(connection.execute(_select_page(frozenset(given)), given | {"limit": limit}))
 
     def document(self, job: str) -> str | None:
         """The result document of a finished job."""
