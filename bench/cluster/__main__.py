@@ -5,7 +5,7 @@ from pathlib import Path
 from time import perf_counter
 
 from bench import printing
-from bench.cluster import host_memory, http, ledger, recovery, scaling, sizes, throughput
+from bench.cluster import host_memory, http, ledger, recovery, scaling, sizes, small_jobs, throughput
 
 BENCHMARKS = {
     "throughput": throughput,
@@ -14,6 +14,7 @@ BENCHMARKS = {
     "ledger": ledger,
     "host": host_memory,
     "http": http,
+    "small-jobs": small_jobs,
     "sizes": sizes,
 }
 
@@ -22,7 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.cluster", description=__doc__)
     parser.add_argument("--only", choices=BENCHMARKS, action="append", help="only this benchmark (repeat for more)")
     parser.add_argument("--quick", action="store_true", help="smaller sizes: about two minutes")
-    parser.add_argument("--before", type=Path, metavar="DIR", help="also measure the HTTP API of this checkout")
+    parser.add_argument("--before", type=Path, metavar="DIR", help="also measure this checkout (http, small-jobs)")
     options = parser.parse_args()
     start = perf_counter()
     for name in options.only or BENCHMARKS:

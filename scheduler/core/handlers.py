@@ -93,7 +93,7 @@ class TaskHandler(ABC, Generic[Job]):
             self._metrics.count(metrics.LOST, job.task)
         was_sent, given_up = job.outbox.is_sent(key, answer.attempt), False
         if answer.kind == "unavailable":
-            delay = random.uniform(*RETRY_SECONDS)  # noqa: S311 - no secret
+            delay = random.uniform(*RETRY_SECONDS)  # noqa: S311 - no secret  # nosec B311
             job.outbox.postpone(key, answer.attempt, now + delay)
         else:
             given_up = job.machine.fail(key, answer.attempt)
