@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any
 
@@ -73,8 +73,8 @@ class JobRow:
     # The owner's name for the job, and a note.
     title: str | None = None
     note: str | None = None
-    # The scheduler that holds it, or held it last.
-    owner: str | None = None
+    # The scheduler that holds it, if any; not a part of the job itself.
+    owner: str | None = field(default=None, compare=False)
 
     @property
     def record(self) -> JobRecord:
