@@ -72,7 +72,7 @@ def _open_writer(dialect: SqlDialect) -> SqlWriter:
 def _rule_query(rule: RuleRecord, document: ResultDocument, table: str, writer: SqlWriter) -> str:
     where = "\n  AND ".join(map(writer.condition, rule.premise)) or "1 = 1"
     return (
-        f"-- {rule_caption(rule, document.dataset)}\n"
+        f"-- {rule_caption(rule, document.dataset)}\n"  # not executed here; names and values are quoted  # nosec B608
         f"SELECT {writer.text(rule.id)} AS rule, * FROM {writer.name(table)}\nWHERE {where};\n"
     )
 
@@ -84,7 +84,8 @@ def _case_query(document: ResultDocument, table: str, writer: SqlWriter) -> str:
     order = decision_order(document.rules, document.dataset.design_effect or 1.0)
     branches = [_case_branch(document.rules[index], document, writer) for index in order]
     case = f"CASE\n{''.join(branches)}  END" if branches else "NULL"
-    return f"SELECT *,\n  {case} AS predicted\nFROM {writer.name(table)};\n"
+    # Not executed here; names and values are quoted.
+    return f"SELECT *,\n  {case} AS predicted\nFROM {writer.name(table)};\n"  # nosec B608
 
 
 def _case_branch(rule: RuleRecord, document: ResultDocument, writer: SqlWriter) -> str:
