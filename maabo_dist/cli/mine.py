@@ -21,6 +21,7 @@ from maabo_dist.cli.cluster import (
     repeat_settings_of,
 )
 from maabo_dist.cli.jobs import wait_for_end
+from maabo_dist.cli.mine_dataset import open_large, run_dataset, sample_option
 from maabo_dist.cli.options import SectionedCommand, Source, section_option, source_options
 from maabo_dist.cli.output import Output, mining_output_options, out_option
 from maabo_dist.cli.progress import graceful_interrupt, progress_display
@@ -36,11 +37,13 @@ if TYPE_CHECKING:
     from maabo_dist.report.figures import FigureData
 
 
-_MINE_HELP = """Mine rules from DATA: a CSV, TSV, JSON lines, Excel, Parquet or Feather file, or - for standard input.
+_MINE_HELP = """Mine rules from DATA: a CSV, TSV, JSON lines, Excel, Parquet or Feather file, or - for standard input;
+or a directory, a glob or a URL of Parquet or CSV files.
 
 \b
   maabo mine customers.csv --target churned
   maabo mine prices.parquet --target price --target-above median --holdout 0.2
+  maabo mine sales/ --target churned
   maabo mine --dataset diabetes --format sql
 """
 
@@ -54,14 +57,15 @@ _MINE_HELP = """Mine rules from DATA: a CSV, TSV, JSON lines, Excel, Parquet or 
     metavar="N",
     help="Threads that grow trees; the rules do not depend on it.  [default: all cores]",
 )
+@sample_option
 @mining_output_options
 @out_option("Also write rules.json, rules.csv, trees.bin and run.json to this directory.")
-def mine_command(jobs: int | None, **values: object) -> int:
+def mine_command(jobs: int | None, sample: str | None, **values: object) -> int:
     """Mine rules; `_MINE_HELP` is the help text."""
     source, threads = Source.from_options(values), count_threads(jobs)
     output = Output.from_options(values)
     started = datetime.now(UTC)
-    document, figures, result = _run(source, threads, output)
+    document, figures, result = _run(source, sample, threads, output)
     run = {"started": started.isoformat(timespec="seconds"), "jobs": threads}
     output.write_files(document, result.forest, run, figures)
     output.print_rules(document)
@@ -71,8 +75,13 @@ def mine_command(jobs: int | None, **values: object) -> int:
     return INTERRUPTED if unfinished or uncertified or result.search.stopped is StopReason.INTERRUPTED else 0
 
 
-def _run(source: Source, jobs: int, output: Output) -> "tuple[ResultDocument, FigureData | None, MiningResult]":
+def _run(
+    source: Source, sample: str | None, jobs: int, output: Output
+) -> "tuple[ResultDocument, FigureData | None, MiningResult]":
     with progress_display(quiet=output.quiet) as display:
+        large = open_large(source, sample)
+        if large is not None:
+            return run_dataset(source, large, jobs, output, display)
         # pandas and numba take half a second to import; the progress display covers it.
         from maabo_dist.mining.local import mine  # noqa: PLC0415
         from maabo_dist.mining.repeats import mine_repeats  # noqa: PLC0415

@@ -139,7 +139,7 @@ class LogDisplay(Display):
 
     def set_activity(self, activity: str) -> None:
         """Write a line if the activity changed."""
-        if activity != self.activity:
+        if activity and activity != self.activity:
             self.write(activity)
         super().set_activity(activity)
 

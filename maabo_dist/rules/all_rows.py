@@ -29,8 +29,8 @@ from maabo_dist.rules.rule import NO_LITERAL
 
 Ints = npt.NDArray[np.int64]
 Premise = tuple[Condition, ...]
-# Rules whose overlaps are counted, at most: each takes a bit of a combination.
-MAX_OVERLAPPING = 12
+# Rules whose overlaps are counted; more could not be read in a figure.
+MAX_COMPARED = 12
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ def _overlap_piece(
         for label in np.unique(labels).tolist():
             either = np.bitwise_or.reduce(covered[labels == label], axis=0)
             explained[label] += int(np.bitwise_count(either & of_class[label]).sum(dtype=np.int64))
-        _add_combinations(covered[:MAX_OVERLAPPING], of_class, combinations)
+        _add_combinations(covered[:MAX_COMPARED], of_class, combinations)
     return Overlaps(unique, explained, combinations)
 
 
