@@ -88,7 +88,7 @@ def run_dataset(
     source: Source, large: LargeTable, jobs: int, output: Output, display: Display
 ) -> "tuple[ResultDocument, FigureData | None, MiningResult]":
     """Draw a sample, search it, and count all rows."""
-    from maabo_dist.mining.dataset import mine_dataset, open_sample  # noqa: PLC0415 - see open_large
+    from maabo_dist.mining.dataset import mine_sample, open_sample  # noqa: PLC0415 - see open_large
     from maabo_dist.report.coverage import with_counted_coverage  # noqa: PLC0415
     from maabo_dist.report.document import result_document  # noqa: PLC0415
     from maabo_dist.report.figures import figures_of  # noqa: PLC0415
@@ -105,7 +105,7 @@ def run_dataset(
         output.explain(source.mining, sampled.table.columns)
         display.set_activity("")
         display.start_search()
-        mined = mine_dataset(
+        mined = mine_sample(
             sampled,
             source.mining,
             jobs=jobs,
@@ -116,7 +116,8 @@ def run_dataset(
         )
         result = replace(mined.result, notes=(*mined.table.notes, *mined.result.notes))
         name = {"name": source.name, "settings": settings.model_dump(mode="json"), "sample": mined.sample}
-        document = with_counted_coverage(result_document(result, name), mined.counter)
+        document = result_document(result, name)
+        document = document if mined.counter is None else with_counted_coverage(document, mined.counter)
     figures = None if output.report is None else figures_of(result, mined.table.columns)
     return document, figures, result
 

@@ -21,6 +21,7 @@ from maabo_dist.contract.messages import TableSplit
 from maabo_dist.contract.result import SampleInfo
 from maabo_dist.data.datasets import Dataset
 from maabo_dist.data.preparation import PreparedTable, choose_columns, prepare
+from maabo_dist.data.readers import mask_texts
 from maabo_dist.data.row_classes import RowClasses, read_classes
 from maabo_dist.data.row_sample import RowSample, SamplePlan, draw_sample, plan_sample
 from maabo_dist.data.split import held_out_share
@@ -69,17 +70,17 @@ class DatasetResult:
     result : MiningResult
         The rules; their counts, verdicts and certificates are of all rows.
     table : PreparedTable
-        The sample that was searched.
-    sample : SampleInfo
-        How the sample was drawn.
-    counter : AllRows
-        Counts the rows of further rules.
+        The table that was searched: the sample, or all rows.
+    sample : SampleInfo or None
+        How the sample was drawn; None if all rows were searched.
+    counter : AllRows or None
+        Counts the rows of further rules; None if all rows were searched.
     """
 
     result: MiningResult
     table: PreparedTable
-    sample: SampleInfo
-    counter: AllRows
+    sample: SampleInfo | None = None
+    counter: AllRows | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,61 @@ class SampledDataset:
     plan: SamplePlan
     info: SampleInfo
     settings: TableSettings
+
+
+def mine_dataset(
+    source: Any,
+    table: TableSettings,
+    settings: MiningSettings | None = None,
+    *,
+    sample: int | None = DEFAULT_SAMPLE,
+    jobs: int = 1,
+    progress: Callable[[Progress], bool | None] | None = None,
+    report: PassReport = lambda _progress: None,
+) -> DatasetResult:
+    """Mine the rules of a table that may be larger than memory.
+
+    Parameters
+    ----------
+    source
+        A directory, a glob, a URL, a file or a list of files (Parquet or CSV), a `pyarrow.dataset` or table, a pandas
+        or Polars DataFrame, or a Polars LazyFrame.
+    table : TableSettings
+        The target, and the columns to use.
+    settings : MiningSettings, optional
+        The parameters of the method.
+    sample : int or None, default=200000
+        Rows to search if the table has more. None searches all, in memory.
+    jobs : int, default=1
+        Threads that grow trees and count rows. The rules do not depend on it.
+    progress : callable, optional
+        Called with the progress of the search; see `mine`.
+    report : callable, optional
+        Called with a `PassProgress` while rows are read.
+
+    Returns
+    -------
+    DatasetResult
+        The rules, with evidence of all rows, and the sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> frame = pd.DataFrame({f"x{index}": rng.normal(size=20_000).round(2) for index in range(5)})
+    >>> frame["y"] = np.where((frame["x0"] > 1) & (rng.random(20_000) < 0.9), "high", "low")
+    >>> mined = mine_dataset(frame, TableSettings(target="y"), MiningSettings(trees=10), sample=5_000)
+    >>> best = next(rule for rule in mined.result.rules if mined.result.classes[rule.label] == "high")
+    >>> [condition.feature for condition in best.conditions], sum(mined.result.rows.values())
+    (['x0'], 20000)
+    """
+    mining = settings or MiningSettings()
+    dataset = Dataset.open(source, na_values=table.na_values)
+    if sample is None or dataset.rows <= sample:
+        prepared = prepare(mask_texts(dataset.read_frame(), table.na_values), table)
+        return DatasetResult(mine(prepared.columns, mining, jobs=jobs, progress=progress), prepared)
+    with open_sample(dataset, table, mining, sample, report) as sampled:
+        return mine_sample(sampled, mining, jobs=jobs, progress=progress, report=report)
 
 
 def check_supported(table: TableSettings, mining: MiningSettings) -> str | None:
@@ -144,7 +200,7 @@ def open_sample(
         yield SampledDataset(prepared, rows, plan, info, table.model_copy(update={"target": target}))
 
 
-def mine_dataset(
+def mine_sample(
     sampled: SampledDataset,
     mining: MiningSettings,
     *,
@@ -153,23 +209,7 @@ def mine_dataset(
     report: PassReport = lambda _progress: None,
     **options: Any,
 ) -> DatasetResult:
-    """Search the sample, and count what it finds on all rows.
-
-    Parameters
-    ----------
-    sampled : SampledDataset
-        The dataset and its sample, by `open_sample`.
-    mining : MiningSettings
-        The parameters of the method.
-    jobs : int, default=1
-        Threads that grow trees and count rows. The rules do not depend on it.
-    progress : callable, optional
-        Called with the progress of the search; see `mine`.
-    report : callable, optional
-        Called with a `PassProgress` while rows are counted.
-    options
-        More arguments of `mine`.
-    """
+    """Search the sample, and count what it finds on all rows; `options` are more arguments of `mine`."""
     counters: list[AllRows] = []
 
     def count_with(study: Study) -> AllRows:
@@ -188,12 +228,10 @@ def _prepare(sample: RowSample, classes: RowClasses, settings: TableSettings) ->
     """Prepare the sample with the classes of the whole table."""
     target = settings.target or ""
     kind = pd.CategoricalDtype(list(classes.classes), ordered=True)
-    frame = sample.frame.assign(**{target: pd.Categorical.from_codes(sample.labels, dtype=kind)})
+    frame = mask_texts(sample.frame, settings.na_values).assign(
+        **{target: pd.Categorical.from_codes(sample.labels, dtype=kind)}
+    )
     plain = settings.model_copy(update={"target_above": None, "target_quantiles": None})
-    if settings.na_values:
-        for name in [str(name) for name in sample.frame]:
-            if not pd.api.types.is_numeric_dtype(frame[name].dtype):
-                frame[name] = frame[name].mask(frame[name].isin(settings.na_values))
     if len(frame) < MIN_SAMPLE // 2:
         raise DatasetError(f"Only {format_count(len(frame), 'row')} were drawn, too few to search. Use --sample all.")
     prepared = prepare(frame, plain)

@@ -116,6 +116,10 @@ class AllRows:
         for premise, counts in zip(wanted, total, strict=True):
             self._counts[premise] = counts.reshape(self.totals.shape)
 
+    def counts_of(self, premise: Premise) -> Ints:
+        """(parts, C): the rows of a rule that is counted."""
+        return self._counts[premise]
+
     def overlaps(self, premises: Sequence[Premise], labels: Sequence[int]) -> Overlaps:
         """Count what rules for these classes cover together, in one pass."""
         key = tuple(zip(premises, labels, strict=True))
