@@ -12,7 +12,7 @@ from maabo_dist.cli.output import Output
 from maabo_dist.cli.progress import Display, Snapshot, graceful_interrupt
 from maabo_dist.console import format_duration, print_note
 from maabo_dist.contract.result import ResultDocument
-from maabo_dist.errors import SettingsError
+from maabo_dist.errors import DatasetError, SettingsError
 from maabo_dist.settings import TableSettings
 
 if TYPE_CHECKING:
@@ -78,9 +78,13 @@ def _open(data: str, settings: TableSettings, *, many_files: bool) -> "Dataset |
     from maabo_dist.data.dataset_files import PARQUET, TEXT  # noqa: PLC0415
     from maabo_dist.data.datasets import Dataset  # noqa: PLC0415
 
-    is_large = data.lower().endswith(TEXT) and Path(data).is_file() and Path(data).stat().st_size > LARGE_TEXT
-    if many_files or is_large or (data.lower().endswith(PARQUET) and Path(data).is_file()):
+    is_file = Path(data).is_file()
+    is_large = is_file and data.lower().endswith(TEXT) and Path(data).stat().st_size > LARGE_TEXT
+    if many_files or is_large:
         return Dataset.open(data, na_values=settings.na_values)
+    if is_file and data.lower().endswith(PARQUET):
+        with suppress(DatasetError):  # the reader of single files says what is wrong
+            return Dataset.open(data)
     return None
 
 

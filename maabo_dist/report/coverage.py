@@ -1,14 +1,18 @@
 """What the rules of a document explain together, counted on the rows of the table that it was mined from."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist.contract.coverage import ClassCoverage, CoverageInfo, OverlapRecord
+from maabo_dist.contract.coverage import MAX_COMPARED, ClassCoverage, CoverageInfo, OverlapRecord
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.data.columns import Columns
 from maabo_dist.report.summary import split_failed
-from maabo_dist.rules.all_rows import MAX_COMPARED, AllRows
 from maabo_dist.rules.column_matching import match_columns
+
+if TYPE_CHECKING:
+    from maabo_dist.rules.all_rows import AllRows
 
 MAX_OVERLAPS = 30
 
@@ -18,7 +22,7 @@ def with_coverage(document: ResultDocument, columns: Columns) -> ResultDocument:
     return document if document.running else document.model_copy(update={"coverage": _coverage(document, columns)})
 
 
-def with_counted_coverage(document: ResultDocument, counter: AllRows) -> ResultDocument:
+def with_counted_coverage(document: ResultDocument, counter: "AllRows") -> ResultDocument:
     """Return the document of a dataset with what its rules explain, counted on all rows."""
     classes, rules = counter.rows_of.classes, split_failed(document)[0]
     overlaps = counter.overlaps([tuple(rule.premise) for rule in rules], [classes.index(rule.label) for rule in rules])

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from maabo_dist._util.jit import kernel, popcount
 from maabo_dist.contract.conditions import Condition
+from maabo_dist.contract.coverage import MAX_COMPARED
 from maabo_dist.data.columns import Feature
 from maabo_dist.data.dataset_sources import Piece
 from maabo_dist.data.datasets import Dataset
@@ -29,8 +30,6 @@ from maabo_dist.rules.rule import NO_LITERAL
 
 Ints = npt.NDArray[np.int64]
 Premise = tuple[Condition, ...]
-# Rules whose overlaps are counted; more could not be read in a figure.
-MAX_COMPARED = 12
 
 
 @dataclass(frozen=True)
