@@ -10,7 +10,12 @@ import pytest
 from pyarrow import dataset
 
 from maabo_dist import MiningSettings, TableSettings, mine_dataset
+from maabo_dist.data.datasets import Dataset
 from maabo_dist.errors import DatasetError, SettingsError
+from maabo_dist.mining.dataset import mine_sample, open_sample
+from maabo_dist.rules.counting import SplitCounter
+from maabo_dist.rules.matching import logic_arrays
+from maabo_dist.study import Study
 
 SETTINGS = MiningSettings(trees=40, seed=1)
 TARGET = TableSettings(target="y")
@@ -150,6 +155,32 @@ def test_a_file_that_changes_between_passes_is_named(frame, tmp_path, change, ac
 
     with pytest.raises(DatasetError, match=r"2\.parquet"):
         mined(folder, report=report)
+
+
+def test_rows_in_files_and_in_the_sample_satisfy_the_same_conditions(tmp_path):
+    rng = np.random.default_rng(5)
+    frame = table(6000, seed=5)
+    frame["day"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 500, len(frame)), unit="D")
+    frame["code"] = [f"{number:.1f}" for number in rng.normal(size=len(frame))]
+    frame["shop"] = [f"shop {number}" for number in rng.geometric(0.05, len(frame))]
+    frame["paid"] = np.where(rng.random(len(frame)) < 0.3, None, rng.random(len(frame)) < 0.5)
+    frame.loc[rng.random(len(frame)) < 0.2, "x1"] = np.nan
+    late = (frame["day"].dt.month > 9) | (frame["shop"].isin(["shop 1", "shop 2"])) | (frame["paid"] == True)  # noqa: E712
+    frame["y"] = np.where(late & (rng.random(len(frame)) < 0.8), "late", np.where(frame["x1"].isna(), "gap", "no"))
+    settings = MiningSettings(trees=150, all=True, seed=2)
+    opened = Dataset.open(write(frame, tmp_path / "t", 2))
+
+    # All mined rows are in the sample.
+    with open_sample(opened, TARGET, settings, 5999) as sampled:
+        rules = mine_sample(sampled, settings).result.rules
+        study = Study.build(sampled.table.columns, settings)
+        counts = SplitCounter.of(study).count(*logic_arrays(rules))
+
+    assert sampled.info.rates == {"gap": 1.0, "late": 1.0, "no": 1.0}
+    assert {condition.feature for rule in rules for condition in rule.conditions} >= {"day", "shop", "paid", "x1"}
+    for rule, (train, validation, _) in zip(rules, counts.tolist(), strict=True):
+        assert list(rule.train.counts.values()) == train
+        assert list(rule.validation.counts.values()) == validation
 
 
 def test_settings_that_need_all_rows_are_refused(frame):

@@ -21,10 +21,10 @@ from maabo_dist.cli.cluster import (
     repeat_settings_of,
 )
 from maabo_dist.cli.jobs import wait_for_end
-from maabo_dist.cli.mine_dataset import open_large, run_dataset, sample_option
+from maabo_dist.cli.mine_dataset import check_size, open_large, run_dataset, sample_option
 from maabo_dist.cli.options import SectionedCommand, Source, section_option, source_options
 from maabo_dist.cli.output import Output, mining_output_options, out_option
-from maabo_dist.cli.progress import graceful_interrupt, progress_display
+from maabo_dist.cli.progress import graceful_interrupt, progress_display, with_interrupt
 from maabo_dist.console import INTERRUPTED, combine
 from maabo_dist.contract.job import JobRecord, JobState, Priority, short_id
 from maabo_dist.contract.result import ResultDocument, StopReason
@@ -108,10 +108,7 @@ def _run(
             if repeats and not display.stopping:
                 results = mine_repeats(table.columns, repeats, jobs, display.report_repeat)
                 repeat_documents.extend(result_document(each, {"name": "repeat"}) for each in results)
-    # The display passes Ctrl-C on to the search as a request to stop.
-    stopped = StopReason.INTERRUPTED if result.search.stopped is StopReason.REQUESTED else result.search.stopped
-    search = result.search.model_copy(update={"stopped": stopped})
-    result = replace(result, notes=(*table.notes, *result.notes), search=search)
+    result = with_interrupt(replace(result, notes=(*table.notes, *result.notes)))
     figures = None if output.report is None else figures_of(result, table.columns)
     dataset = {"name": source.name, "settings": table_settings.model_dump(mode="json")}
     document = with_coverage(result_document(result, dataset), table.columns)
@@ -174,6 +171,7 @@ _submit_options = combine(
 def submit_command(address: ClusterAddress, wait: bool, **values: Any) -> int:
     """Submit a job; `_SUBMIT_HELP` is the help text."""
     source, output = Source.from_options(values), _check_output(values, wait=wait)
+    check_size(source)
     cluster = connect(address, output.note)
     options = SubmitOptions(values["name"], values["priority"], values["tenant"], values["fresh"], values["quiet"])
     submission = cluster.prepare(source, options)

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from maabo_dist.cli.options import Source, section_option
 from maabo_dist.cli.output import Output
-from maabo_dist.cli.progress import Display, Snapshot, graceful_interrupt
+from maabo_dist.cli.progress import Display, Snapshot, graceful_interrupt, with_interrupt
 from maabo_dist.console import format_duration, print_note
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import DatasetError, SettingsError
@@ -118,7 +117,7 @@ def run_dataset(
             keep_trees=output.out is not None,
             keep_records=output.report is not None,
         )
-        result = replace(mined.result, notes=(*mined.table.notes, *mined.result.notes))
+        result = with_interrupt(mined.result)
         name = {"name": source.name, "settings": settings.model_dump(mode="json"), "sample": mined.sample}
         document = result_document(result, name)
         document = document if mined.counter is None else with_counted_coverage(document, mined.counter)
@@ -126,12 +125,34 @@ def run_dataset(
     return document, figures, result
 
 
+def check_size(source: Source) -> None:
+    """Raise an error if a dataset has more rows than a cluster searches, which has all rows of a table in memory."""
+    from maabo_dist.data.dataset_files import is_dataset  # noqa: PLC0415 - see open_large
+    from maabo_dist.mining.dataset import DEFAULT_SAMPLE  # noqa: PLC0415
+
+    if source.data is None or not is_dataset(source.data):
+        return
+    dataset = _open(source.data, TableSettings.parse(source.table), many_files=True)
+    if dataset is not None and dataset.rows > DEFAULT_SAMPLE:
+        raise SettingsError(
+            f"{source.data} has {dataset.rows:,} rows in several files. A cluster mines tables of one file that fit in "
+            "memory; use maabo mine, which searches a sample and counts all rows."
+        )
+
+
 def _pass_reporter(display: Display) -> "Callable[[PassProgress], None]":
-    """Return a function that shows the progress of passes, and raises KeyboardInterrupt once Ctrl-C was pressed."""
-    started = monotonic()
+    """Return a function that shows the progress of passes.
+
+    It raises KeyboardInterrupt once Ctrl-C was pressed during a pass. After a search that was stopped so, its rules are
+    counted all the same.
+    """
+    started, stopped_before = monotonic(), False
 
     def report(progress: "PassProgress") -> None:
-        if display.stopping:
+        nonlocal stopped_before
+        if display.activity != progress.activity:
+            stopped_before = display.stopping
+        if display.stopping and not stopped_before:
             raise KeyboardInterrupt
         display.set_activity(progress.activity)
         display.update(Snapshot(progress.rows, progress.planned, monotonic() - started, "", "rows"))

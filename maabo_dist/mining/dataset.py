@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from maabo_dist._util.text import format_count
+from maabo_dist._util.text import format_count, format_names
 from maabo_dist.contract.messages import TableSplit
 from maabo_dist.contract.result import SampleInfo
 from maabo_dist.data.datasets import Dataset
@@ -144,7 +144,8 @@ def mine_dataset(
     dataset = Dataset.open(source, na_values=table.na_values)
     if sample is None or dataset.rows <= sample:
         prepared = prepare(mask_texts(dataset.read_frame(), table.na_values), table)
-        return DatasetResult(mine(prepared.columns, mining, jobs=jobs, progress=progress), prepared)
+        result = mine(prepared.columns, mining, jobs=jobs, progress=progress)
+        return DatasetResult(replace(result, notes=(*prepared.notes, *result.notes)), prepared)
     with open_sample(dataset, table, mining, sample, report) as sampled:
         return mine_sample(sampled, mining, jobs=jobs, progress=progress, report=report)
 
@@ -220,7 +221,7 @@ def mine_sample(
         return counters[0]
 
     result = mine(sampled.table.columns, mining, jobs=jobs, progress=progress, count_with=count_with, **options)
-    result = replace(result, notes=(*_notes(sampled), *result.notes))
+    result = replace(result, notes=(*_notes(sampled), *sampled.table.notes, *result.notes))
     return DatasetResult(result, sampled.table, sampled.info, counters[0])
 
 
@@ -261,8 +262,8 @@ def _notes(sampled: SampledDataset) -> Iterator[str]:
     how = "a random sample"
     if not plan.is_uniform:
         largest = max(plan.rates)
-        names = [name for name, rate in info.rates.items() if rate == largest]
-        how = f"a sample with {'all' if largest == 1 else f'{largest:.0%} of the'} mined rows of class {names[0]!r}"
+        names = format_names([name for name, rate in info.rates.items() if rate == largest])
+        how = f"a sample with {'all' if largest == 1 else f'{largest:.0%} of the'} mined rows of class {names}"
     yield (
         f"Searched {how} ({info.rows:,} of {info.of:,} rows). Counts, precision, lift, verdicts and certificates are "
         "of all rows; which rows findings share was estimated from the sample to choose them."
