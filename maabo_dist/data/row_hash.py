@@ -30,6 +30,9 @@ def hash_rows(cells: pa.RecordBatch) -> Hashes:
             values = np.append(_hash_texts(column.dictionary), missing)
             codes = column.indices.fill_null(len(column.dictionary)).to_numpy(zero_copy_only=False)
             _add_cells(hashes, values[codes], salt)
+        elif pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
+            values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+            _add_numbers(hashes, values, values.view(np.uint64), np.uint64(_MISSING), salt)
         else:
             _add_cells(hashes, _cell_bits(column), salt)
     return hashes
@@ -58,21 +61,17 @@ class RowNumbers:
 
 
 def _cell_bits(column: Any) -> Hashes:
-    """(rows): 64 bits for each cell, equal for equal cells."""
+    """(rows): 64 bits for each cell that is no fraction, equal for equal cells."""
     kind = column.type
     if pa.types.is_null(kind):
         return np.full(len(column), _MISSING, np.uint64)
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False) + 0.0
-        bits: Hashes = values.view(np.uint64)
-        return np.where(np.isnan(values), np.uint64(_MISSING), bits)
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         whole = column.cast(pa.int64(), safe=False)
     elif pa.types.is_temporal(kind):
         whole = column.view(pa.int64()) if kind.bit_width == 64 else column.view(pa.int32()).cast(pa.int64())
     else:  # lists and other cells that are no features
         return np.zeros(len(column), np.uint64)
-    bits = whole.fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64)
+    bits: Hashes = whole.fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64)
     if not column.null_count:
         return bits
     return np.where(column.is_null().to_numpy(zero_copy_only=False), np.uint64(_MISSING), bits)
@@ -103,6 +102,18 @@ def _mix(value: Any) -> Any:
 def _add_cells(hashes: Any, bits: Any, salt: Any) -> None:
     for row in range(len(hashes)):
         hashes[row] = _mix((hashes[row] ^ bits[row]) * np.uint64(0x9E3779B97F4A7C15) + salt)
+
+
+@kernel
+def _add_numbers(hashes: Any, values: Any, bits: Any, missing: Any, salt: Any) -> None:
+    """As `_add_cells`, for floating-point numbers: all NaN are one value, and so are 0.0 and −0.0."""
+    for row in range(len(hashes)):
+        cell = bits[row]
+        if values[row] != values[row]:
+            cell = missing
+        elif values[row] == 0.0:
+            cell = np.uint64(0)
+        hashes[row] = _mix((hashes[row] ^ cell) * np.uint64(0x9E3779B97F4A7C15) + salt)
 
 
 @kernel
