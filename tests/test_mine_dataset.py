@@ -183,6 +183,34 @@ def test_rows_in_files_and_in_the_sample_satisfy_the_same_conditions(tmp_path):
         assert list(rule.validation.counts.values()) == validation
 
 
+def test_thresholds_are_those_that_all_rows_support():
+    rng = np.random.default_rng(7)
+    frame = pd.DataFrame({f"x{index}": rng.integers(0, 1000, 40_000) for index in range(3)})
+    frame["gap"] = np.where(rng.random(len(frame)) < 0.2, np.nan, rng.integers(0, 300, len(frame)))
+    frame["y"] = np.where((frame["x0"] > 600) & (frame["gap"] <= 100) & (rng.random(len(frame)) < 0.9), "in", "out")
+
+    mined = mine_dataset(frame, TARGET, MiningSettings(trees=20, for_class=("in",)), sample=2000)
+
+    (rule, *_) = mined.result.rules
+    bounds = {condition.feature: (condition.op.value, condition.value) for condition in rule.conditions}
+    assert bounds["gap"] == ("<=", 100)
+    # 600 is no value of the sample, and rounder than 601.
+    assert bounds["x0"] in {(">=", 600), (">=", 601)}
+    assert rule.verdict == "held up"
+    assert not any(condition.or_missing for condition in rule.conditions)
+
+
+def test_a_table_without_relations_has_no_findings():
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame({f"x{index}": rng.normal(size=20_000) for index in range(5)})
+    frame["y"] = rng.choice(["no", "yes"], len(frame))
+
+    result = mined(frame).result
+
+    assert result.rules == ()
+    assert {record.label for record in result.missing_classes} == {"no", "yes"}
+
+
 def test_settings_that_need_all_rows_are_refused(frame):
     for table_settings, mining, option in (
         (TableSettings(target="y", group="city"), SETTINGS, "--group"),

@@ -10,6 +10,7 @@ from typing import Any
 from maabo_dist.contract.result import StopReason
 from maabo_dist.data.columns import Columns
 from maabo_dist.findings.counted import count_evidence, with_class_weights
+from maabo_dist.findings.neighbours import move_thresholds
 from maabo_dist.mining.result import MiningResult, collect_evidence, conclude
 from maabo_dist.mining.run import SearchRun, drive
 from maabo_dist.mining.shuffles import plan_shuffles, run_shuffles
@@ -138,8 +139,8 @@ def mine(
         evidence, counter = collect_evidence(study, pool), None
         if count_with is not None and evidence is not None:
             counter = count_with(study)
-            evidence = count_evidence(evidence, study, counter)
             study = with_class_weights(study, counter)
+            evidence = move_thresholds(count_evidence(evidence, study, counter), study, counter)
         plan = plan_shuffles(study, evidence, stopped)
         shuffled = run_shuffles(
             study,
