@@ -167,7 +167,7 @@ def _explain(large: LargeTable) -> list[str]:
     size = sum(file.size for file in dataset.files)
     memory = estimate_memory(large.sample, columns) / (1 << 30)
     seconds = format_duration(estimate_seconds(dataset.rows, columns))
-    passes = "the target, all columns, the columns of candidates, and twice those of findings"
+    passes = "the target, all columns, the columns of candidates, and some more of those of findings"
     return [
         f"table: {dataset.rows:,} rows and {columns:,} columns in {len(dataset.files):,} files, {size / 1e6:,.0f} MB",
         f"sample: about {large.sample:,} rows are searched; the evidence is counted on all rows (--sample)",
