@@ -100,7 +100,7 @@ def run_dataset(
         for line in _explain(large):
             print_note(line)
     settings = TableSettings.parse(source.table)
-    report = _pass_reporter(display)
+    report = pass_reporter(display)
     with (
         graceful_interrupt(display),
         open_sample(large.dataset, settings, source.mining, large.sample, report) as sampled,
@@ -140,7 +140,7 @@ def check_size(source: Source) -> None:
         )
 
 
-def _pass_reporter(display: Display) -> "Callable[[PassProgress], None]":
+def pass_reporter(display: Display) -> "Callable[[PassProgress], None]":
     """Return a function that shows the progress of passes.
 
     It raises KeyboardInterrupt once Ctrl-C was pressed during a pass. After a search that was stopped so, its rules are

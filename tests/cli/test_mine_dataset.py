@@ -8,7 +8,10 @@ import pandas as pd
 import pytest
 from jsonschema import Draft202012Validator
 
+from maabo_dist.cli.mine_dataset import pass_reporter
+from maabo_dist.cli.progress import Display
 from maabo_dist.contract.result import load_schema
+from maabo_dist.mining.dataset import PassProgress
 
 QUICK = ("--target", "y", "--trees", "30", "--jobs", "1", "--sample", "3000")
 
@@ -106,3 +109,27 @@ def test_a_single_file_with_groups_is_mined_as_a_whole_unless_a_sample_is_asked_
     code, _, err = run(path, *QUICK[:-1], "1000", "--group", "g")
     assert code == 2
     assert "--group needs all rows in memory" in err
+
+
+def test_a_cluster_refuses_directories_that_are_too_large(maabo, folder, monkeypatch):
+    monkeypatch.setattr("maabo_dist.mining.dataset.DEFAULT_SAMPLE", 1000)
+
+    code, _, err = maabo("submit", folder, "--target", "y", "--redis", "redis://127.0.0.1:1/0")
+
+    assert code == 2
+    assert "has 9,000 rows in several files" in err
+    assert "use maabo mine" in err
+
+
+def test_an_interrupt_ends_the_pass_that_it_hits_and_no_later_one():
+    display = Display()
+    report = pass_reporter(display)
+    report(PassProgress("drawing the sample", 10, 100))
+    display.stopping = True
+    with pytest.raises(KeyboardInterrupt):
+        report(PassProgress("drawing the sample", 20, 100))
+
+    display.set_activity("")  # the search was stopped meanwhile; its rules are counted
+
+    report(PassProgress("counting all rows", 10, 100))
+    report(PassProgress("counting all rows", 20, 100))
