@@ -91,7 +91,6 @@ class SampledDataset:
     rows: DatasetRows
     plan: SamplePlan
     info: SampleInfo
-    settings: TableSettings
 
 
 def mine_dataset(
@@ -176,7 +175,7 @@ def open_sample(
         raise SettingsError(f"{option} needs all rows in memory, and a sample is searched. Add --sample all.")
     if size < MIN_SAMPLE:
         raise SettingsError(f"--sample {size}: at least {MIN_SAMPLE:,} rows are needed. Give a larger number, or all.")
-    target, columns = choose_columns(list(dataset.names), table)
+    _, columns = choose_columns(list(dataset.names), table)
 
     def reporter(activity: str) -> Callable[[int], None]:
         return lambda rows: report(PassProgress(activity, rows, dataset.rows))
@@ -198,7 +197,7 @@ def open_sample(
             dataset, classes.classes, classes.labels, sample.parts, sample.totals, prepared.encoder, table.na_values
         )
         info = _describe(dataset, plan, sample, classes)
-        yield SampledDataset(prepared, rows, plan, info, table.model_copy(update={"target": target}))
+        yield SampledDataset(prepared, rows, plan, info)
 
 
 def mine_sample(
