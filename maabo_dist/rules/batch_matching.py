@@ -57,7 +57,7 @@ class BatchMatcher:
             distinct = distinct.mask(distinct.isin(self._na_values))
         # A missing cell is the last one.
         distinct = pd.concat([distinct, pd.Series([None], name=name)], ignore_index=True)
-        column = FrameColumn(distinct, kinds, layout)
+        column = FrameColumn(distinct, kinds, layout, partial=True)
         codes = encoded.indices.fill_null(len(distinct) - 1).to_numpy(zero_copy_only=False)
         return _Lookup(codes, [(index, column.holds(each)) for index, each in self._conditions[name]])
 

@@ -92,6 +92,18 @@ def test_dates_and_texts_that_are_numbers_are_read_as_the_table_was(tmp_path):
     assert counter.counts_of((weekend, large)).sum() == (is_weekend & is_large).sum()
 
 
+def test_a_row_group_without_readable_dates_is_no_error(tmp_path):
+    days = pd.date_range("2024-01-01", periods=42).strftime("%Y-%m-%d")
+    frame = pd.DataFrame({"day": [*days, *["soon", "later"] * 14]})
+    frame.to_parquet(tmp_path / "days.parquet", row_group_size=14)
+    weekend = Condition("day", Op.ABOVE, 5.0, part=DatePart("weekday", "ISO8601", ""))
+    counter = AllRows(rows_of(frame, np.random.default_rng(4), tmp_path), ())
+
+    counter.count_premises([(weekend,)])
+
+    assert counter.counts_of((weekend,)).sum() == 12
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_counts_do_not_depend_on_row_groups_and_threads(tmp_path, threads):
     frame = table(np.random.default_rng(1), 4000)
