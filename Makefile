@@ -4,13 +4,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PEERS  := .venv-peers
+ROWS   := .venv-rows
 DOCS   := $(VENV)/.docs-ready
 SITE   ?= build/site
 
 # Tests start about a hundred processes, each of which would compile all modules again without compiled files.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo up test test-slow coverage soak rehearse lint client bench bench-cluster bench-quality bench-peers bench-tables gallery docs clean
+.PHONY: setup demo up test test-slow coverage soak rehearse lint client bench bench-cluster bench-quality bench-peers bench-tables bench-rows gallery docs clean
 
 setup: $(READY)
 
@@ -75,6 +76,15 @@ bench-peers: $(READY) $(PEERS)/.ready
 bench-tables: $(READY) $(PEERS)/.ready
 	$(BIN)/python -m bench.real_tables $(TABLES)
 
+# Mines generated tables of up to ten million rows, and counts rules beside DuckDB. ROWS_OPTIONS='--rows 1e6' selects.
+bench-rows: $(READY) $(ROWS)/.ready
+	$(BIN)/python -m bench.rows $(ROWS_OPTIONS)
+
+$(ROWS)/.ready: bench/rows/peers.txt
+	$(PYTHON) -m venv $(ROWS)
+	$(ROWS)/bin/python -m pip install --quiet --disable-pip-version-check -r bench/rows/peers.txt
+	@touch $@
+
 $(PEERS)/.ready: bench/quality/peers.txt
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r bench/quality/peers.txt
@@ -94,4 +104,4 @@ gallery: $(READY)
 	$(BIN)/python -m docs.gallery
 
 clean:
-	rm -rf $(VENV) $(PEERS) dist build
+	rm -rf $(VENV) $(PEERS) $(ROWS) dist build

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from maabo_dist.data.readers import read_table
     from maabo_dist.errors import MaaboError
     from maabo_dist.estimator import RuleMiner
+    from maabo_dist.mining.dataset import mine_dataset
     from maabo_dist.mining.local import mine
     from maabo_dist.mining.result import MiningResult
     from maabo_dist.new_data.use import apply_rules, apply_rules_to_file, check_rules
@@ -35,6 +36,7 @@ _HOMES = {
     "apply_rules_to_file": "new_data.use",
     "check_rules": "new_data.use",
     "mine": "mining.local",
+    "mine_dataset": "mining.dataset",
     "mine_with_repeats": "report.stability",
     "prepare": "data.preparation",
     "read_table": "data.readers",
@@ -53,6 +55,7 @@ __all__ = [
     "apply_rules_to_file",
     "check_rules",
     "mine",
+    "mine_dataset",
     "mine_with_repeats",
     "prepare",
     "read_table",

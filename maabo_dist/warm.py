@@ -15,7 +15,7 @@ from maabo_dist.data.columns import Columns, Feature, FeatureKind
 from maabo_dist.data.weights import UNIT
 from maabo_dist.mining.local import mine
 from maabo_dist.rules.publishing import TreePool
-from maabo_dist.settings import MiningSettings
+from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.study import Study
 from maabo_dist.trees.wire import pack_forest, unpack_forest
 
@@ -61,6 +61,19 @@ def warm_for_large_tables() -> None:
         mine(_table(rows=rows), _settings(batch=4, certify=1))
 
 
+def warm_for_datasets() -> None:
+    """Compile the kernels that draw and count the rows of a dataset."""
+    # pandas and pyarrow take half a second to import, and workers need neither.
+    import pandas as pd  # noqa: PLC0415
+
+    from maabo_dist.mining.dataset import MIN_SAMPLE, mine_dataset  # noqa: PLC0415
+
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.random(5_000), "t": rng.choice(["a", "b", "c"], 5_000)})
+    frame["y"] = np.where(frame["x"] > 0.5, "yes", "no")
+    mine_dataset(frame, TableSettings(target="y"), MiningSettings(trees=2), sample=2 * MIN_SAMPLE)
+
+
 def _table(features: int = 12, rows: int = 200) -> Columns:
     rng = np.random.default_rng(0)
     matrix = rng.random((features, rows))
@@ -74,3 +87,4 @@ def _table(features: int = 12, rows: int = 200) -> Columns:
 if __name__ == "__main__":
     warm()
     warm_for_large_tables()
+    warm_for_datasets()

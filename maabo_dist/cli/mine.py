@@ -21,9 +21,10 @@ from maabo_dist.cli.cluster import (
     repeat_settings_of,
 )
 from maabo_dist.cli.jobs import wait_for_end
+from maabo_dist.cli.mine_dataset import check_size, open_large, run_dataset, sample_option
 from maabo_dist.cli.options import SectionedCommand, Source, section_option, source_options
 from maabo_dist.cli.output import Output, mining_output_options, out_option
-from maabo_dist.cli.progress import graceful_interrupt, progress_display
+from maabo_dist.cli.progress import graceful_interrupt, progress_display, with_interrupt
 from maabo_dist.console import INTERRUPTED, combine
 from maabo_dist.contract.job import JobRecord, JobState, Priority, short_id
 from maabo_dist.contract.result import ResultDocument, StopReason
@@ -36,11 +37,13 @@ if TYPE_CHECKING:
     from maabo_dist.report.figures import FigureData
 
 
-_MINE_HELP = """Mine rules from DATA: a CSV, TSV, JSON lines, Excel, Parquet or Feather file, or - for standard input.
+_MINE_HELP = """Mine rules from DATA: a CSV, TSV, JSON lines, Excel, Parquet or Feather file, or - for standard input;
+or a directory, a glob or a URL of Parquet or CSV files.
 
 \b
   maabo mine customers.csv --target churned
   maabo mine prices.parquet --target price --target-above median --holdout 0.2
+  maabo mine sales/ --target churned
   maabo mine --dataset diabetes --format sql
 """
 
@@ -54,14 +57,15 @@ _MINE_HELP = """Mine rules from DATA: a CSV, TSV, JSON lines, Excel, Parquet or 
     metavar="N",
     help="Threads that grow trees; the rules do not depend on it.  [default: all cores]",
 )
+@sample_option
 @mining_output_options
 @out_option("Also write rules.json, rules.csv, trees.bin and run.json to this directory.")
-def mine_command(jobs: int | None, **values: object) -> int:
+def mine_command(jobs: int | None, sample: str | None, **values: object) -> int:
     """Mine rules; `_MINE_HELP` is the help text."""
     source, threads = Source.from_options(values), count_threads(jobs)
     output = Output.from_options(values)
     started = datetime.now(UTC)
-    document, figures, result = _run(source, threads, output)
+    document, figures, result = _run(source, sample, threads, output)
     run = {"started": started.isoformat(timespec="seconds"), "jobs": threads}
     output.write_files(document, result.forest, run, figures)
     output.print_rules(document)
@@ -71,8 +75,13 @@ def mine_command(jobs: int | None, **values: object) -> int:
     return INTERRUPTED if unfinished or uncertified or result.search.stopped is StopReason.INTERRUPTED else 0
 
 
-def _run(source: Source, jobs: int, output: Output) -> "tuple[ResultDocument, FigureData | None, MiningResult]":
+def _run(
+    source: Source, sample: str | None, jobs: int, output: Output
+) -> "tuple[ResultDocument, FigureData | None, MiningResult]":
     with progress_display(quiet=output.quiet) as display:
+        large = open_large(source, sample)
+        if large is not None:
+            return run_dataset(source, large, jobs, output, display)
         # pandas and numba take half a second to import; the progress display covers it.
         from maabo_dist.mining.local import mine  # noqa: PLC0415
         from maabo_dist.mining.repeats import mine_repeats  # noqa: PLC0415
@@ -99,10 +108,7 @@ def _run(source: Source, jobs: int, output: Output) -> "tuple[ResultDocument, Fi
             if repeats and not display.stopping:
                 results = mine_repeats(table.columns, repeats, jobs, display.report_repeat)
                 repeat_documents.extend(result_document(each, {"name": "repeat"}) for each in results)
-    # The display passes Ctrl-C on to the search as a request to stop.
-    stopped = StopReason.INTERRUPTED if result.search.stopped is StopReason.REQUESTED else result.search.stopped
-    search = result.search.model_copy(update={"stopped": stopped})
-    result = replace(result, notes=(*table.notes, *result.notes), search=search)
+    result = with_interrupt(replace(result, notes=(*table.notes, *result.notes)))
     figures = None if output.report is None else figures_of(result, table.columns)
     dataset = {"name": source.name, "settings": table_settings.model_dump(mode="json")}
     document = with_coverage(result_document(result, dataset), table.columns)
@@ -165,6 +171,7 @@ _submit_options = combine(
 def submit_command(address: ClusterAddress, wait: bool, **values: Any) -> int:
     """Submit a job; `_SUBMIT_HELP` is the help text."""
     source, output = Source.from_options(values), _check_output(values, wait=wait)
+    check_size(source)
     cluster = connect(address, output.note)
     options = SubmitOptions(values["name"], values["priority"], values["tenant"], values["fresh"], values["quiet"])
     submission = cluster.prepare(source, options)

@@ -215,7 +215,7 @@ class Source:
             given = TableSettings.parse(self.table)
             return read_table("-", na_values=given.na_values), given
         if self.dataset is None:
-            return Path(self.data or ""), TableSettings.parse(self.table)
+            return self._read_files(self.data or ""), TableSettings.parse(self.table)
         from maabo_dist.data.bundled import load_bundled  # noqa: PLC0415 - see prepare
 
         frame, defaults = load_bundled(self.dataset)
@@ -225,6 +225,18 @@ class Source:
             settings.pop("target_above", None)
             settings.pop("target_quantiles", None)
         return frame, TableSettings.parse(settings | self.table)
+
+    def _read_files(self, data: str) -> "Path | pd.DataFrame":
+        """Return the path of one file, or the rows of several."""
+        from maabo_dist.data.dataset_files import is_dataset  # noqa: PLC0415 - see prepare
+
+        if not is_dataset(data):
+            return Path(data)
+        from maabo_dist.data.datasets import Dataset  # noqa: PLC0415 - see prepare
+        from maabo_dist.data.readers import mask_texts  # noqa: PLC0415
+
+        na_values = TableSettings.parse(self.table).na_values
+        return mask_texts(Dataset.open(data, na_values=na_values).read_frame(), na_values)
 
     def prepare(self) -> "tuple[PreparedTable, TableSettings]":
         """Read and prepare the table, and return it with its settings."""

@@ -12,12 +12,14 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from maabo_dist.console import format_duration, print_note
+from maabo_dist.contract.result import StopReason
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import Task
 
     from maabo_dist.mining.local import Progress
+    from maabo_dist.mining.result import MiningResult
 
 # The time before the first line in a log, and between lines.
 LOG_SECONDS = 10.0
@@ -139,7 +141,7 @@ class LogDisplay(Display):
 
     def set_activity(self, activity: str) -> None:
         """Write a line if the activity changed."""
-        if activity != self.activity:
+        if activity and activity != self.activity:
             self.write(activity)
         super().set_activity(activity)
 
@@ -232,6 +234,13 @@ def graceful_interrupt(display: Display) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, previous)
+
+
+def with_interrupt(result: "MiningResult") -> "MiningResult":
+    """Return the result with Ctrl-C as its end, if that was it: the display passes it on as a request to stop."""
+    if result.search.stopped is not StopReason.REQUESTED:
+        return result
+    return replace(result, search=result.search.model_copy(update={"stopped": StopReason.INTERRUPTED}))
 
 
 def format_best(score: float | None) -> str:

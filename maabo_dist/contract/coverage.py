@@ -3,6 +3,9 @@
 from maabo_dist.contract.document import Count, Counts, Record
 from maabo_dist.contract.rules import ClassName
 
+# Rules whose overlaps are counted; more could not be read in a figure.
+MAX_COMPARED = 12
+
 
 class ClassCoverage(Record):
     """The rows of a class, and those that rules explain.

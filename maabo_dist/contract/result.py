@@ -72,6 +72,30 @@ class PartSizes(Record):
     holdout: Count
 
 
+class SampleInfo(Record):
+    """The sample of a table that was searched. The evidence for rules is of all rows.
+
+    Attributes
+    ----------
+    rows : int
+        Rows of the sample.
+    of : int
+        Rows of the table that have a class.
+    rates : dict of str to float
+        The share of the training and validation rows of each class that was drawn.
+    files : int
+        Files of the table; 0 if it was in memory.
+    checksum : str
+        64 bits, in hexadecimal, that are the same for the same rows in any order and any number of files.
+    """
+
+    rows: Count
+    of: Count
+    rates: dict[str, Share]
+    files: Count
+    checksum: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+
+
 class DatasetInfo(Record):
     """The table that was mined.
 
@@ -97,6 +121,8 @@ class DatasetInfo(Record):
         Rows of the parts of the split.
     design_effect : float
         Rows that are worth one independent row in tests and intervals. Left out where each row is a case of its own.
+    sample : SampleInfo
+        The sample that was searched. Left out where all rows were.
     """
 
     name: str
@@ -109,6 +135,7 @@ class DatasetInfo(Record):
     base_rates: dict[str, Share | None]
     parts: PartSizes
     design_effect: Annotated[float, Field(ge=1)] | SkipJsonSchema[None] = Field(None, exclude_if=is_none)
+    sample: SampleInfo | SkipJsonSchema[None] = Field(None, exclude_if=is_none)
 
 
 class SpaceInfo(Record):

@@ -79,8 +79,8 @@ class RawColumn:
 
 KIND = "columns/1"
 _ARRAYS = ("codes", "raw_codes", "values", "offsets", "labels")
-# Arrays that a table may have; their names are those of the settings that name their columns.
-_ROW_ARRAYS = ("groups", "times", "weights")
+# Arrays that a table may have.
+_ROW_ARRAYS = ("groups", "times", "weights", "parts")
 
 
 def _no_codes() -> npt.NDArray[np.unsignedinteger[Any]]:
@@ -115,6 +115,8 @@ class Columns:
         (n): the time of each row, in seconds since 1970 if it is a date; None if rows have no order.
     weights
         (n): the sampling weight of each row, in the units of `weights.UNIT`; None if each counts as one.
+    parts
+        (n): the part of the split that each row belongs to, as `split.Part`; None if the rows are yet to be split.
     roles
         The table columns that describe rows, by their roles: `{"group": "patient", "time": "visit"}`. If times are
         dates, `time_kind` is "date".
@@ -142,6 +144,7 @@ class Columns:
     groups: npt.NDArray[np.int32] | None = None
     times: npt.NDArray[np.float64] | None = None
     weights: npt.NDArray[np.int64] | None = None
+    parts: npt.NDArray[np.uint8] | None = None
     roles: dict[str, str] = field(default_factory=dict)
     raw: tuple[RawColumn, ...] = ()
     raw_codes: npt.NDArray[np.unsignedinteger[Any]] = field(default_factory=_no_codes)

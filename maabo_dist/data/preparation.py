@@ -77,7 +77,7 @@ def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:
     """
     file_notes = tuple(frame.attrs.get(NOTES, ()))
     frame = with_text_names(frame)
-    target_name, names = _choose_columns(list(frame.columns), settings)
+    target_name, names = choose_columns(list(frame.columns), settings)
     roles = role_columns(settings)
     check_unique(frame.columns, among=[target_name, *names, *roles.values()])
     rows_kept, row_notes = _choose_rows(frame, target_name, names, settings)
@@ -157,7 +157,7 @@ def add_described_columns(frame: pd.DataFrame, arrays: dict[str, Any]) -> tuple[
     return frame.assign(**columns), names
 
 
-def _choose_columns(names: list[str], settings: TableSettings) -> tuple[str, list[str]]:
+def choose_columns(names: list[str], settings: TableSettings) -> tuple[str, list[str]]:
     """Return the target and the columns that features are made from, in table order."""
     if settings.target is None:
         raise DatasetError(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from math import ceil
 from typing import Any, Literal
 
@@ -20,6 +21,14 @@ MAX_TREE_ROWS = 30_000
 
 Rows = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.integer]
+
+
+class Part(IntEnum):
+    """A part of the split, in the order of its fields."""
+
+    TRAIN = 0
+    VALIDATION = 1
+    HOLDOUT = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +100,14 @@ def sample_tree_rows(split: Split, seed: int) -> Split:
 
 
 def split_table(columns: Columns, *, holdout_by: Literal["time", "random"] = "time", **options: Any) -> Split:
-    """Split a table by `split_rows`, with its groups and, unless rows are held out at random, its times."""
+    """Split a table by `split_rows`, with its groups and, unless rows are held out at random, its times.
+
+    A table whose rows have parts is split by these: it is a sample of a larger one.
+    """
+    if columns.parts is not None:
+        split = Split(*(np.flatnonzero(columns.parts == part) for part in Part))
+        _check_classes(columns.labels[split.train], options["seed"], list(columns.classes))
+        return split
     times = columns.times if holdout_by == "time" else None
     return split_rows(columns.labels, classes=columns.classes, groups=columns.groups, times=times, **options)
 

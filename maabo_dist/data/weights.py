@@ -40,7 +40,12 @@ def count_classes(labels: npt.NDArray[np.integer], units: Ints | None, classes: 
 
 def to_rows(counts: Ints, units: Ints | None) -> Ints:
     """Return counts of units as counts of rows, rounded; without weights they are rows already."""
-    return counts if units is None else (counts + UNIT // 2) // UNIT
+    return round_units(counts, 1 if units is None else UNIT)
+
+
+def round_units(counts: Ints, unit: int) -> Ints:
+    """Return counts in units, so many of which are a row, as counts of rows."""
+    return (counts + unit // 2) // unit
 
 
 def kish_effect(units: Ints) -> float:

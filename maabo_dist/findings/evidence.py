@@ -22,6 +22,8 @@ from maabo_dist.rules.statistics import portable_log
 
 # The end of a row of conditions, and the place of one that was dropped.
 NO_CONDITION = -1
+# Logarithms of factorials that are kept in a table.
+MAX_FACTORIALS = 1 << 22
 
 Floats = npt.NDArray[np.float64]
 # (rules, K): for each rule the indices of its conditions, or NO_CONDITION.
@@ -29,7 +31,8 @@ ConditionIndices = npt.NDArray[np.int32]
 
 
 def log_factorials(count: int) -> Floats:
-    """Ln 0! … ln count!."""
+    """Ln 0! … ln count!; at most `MAX_FACTORIALS` of them, as the tests compute the others by Stirling's formula."""
+    count = min(count, MAX_FACTORIALS)
     return np.concatenate([[0.0], np.cumsum(portable_log(np.arange(1.0, count + 1)))])
 
 
@@ -106,21 +109,30 @@ def _log(value: float) -> float:
 
 
 @kernel
+def _log_factorial(number: int, factorials: Any) -> float:
+    if number < len(factorials):
+        return float(factorials[number])
+    n = float(number)
+    # The constant is ln √(2π); further terms are below 1e-15, as numbers in the table are smaller than these.
+    return n * _log(n) - n + 0.5 * _log(n) + 0.9189385332046727 + 1.0 / (12.0 * n)
+
+
+@kernel
 def _log_tail(hits: int, rows: int, all_hits: int, all_rows: int, factorials: Any) -> float:
     """The first term of the tail by factorials, the others by their ratios; 0 where hits are no more than usual."""
     if rows == 0 or hits * all_rows <= all_hits * rows:
         return 0.0
     misses, all_misses = rows - hits, all_rows - all_hits
     first = (
-        factorials[all_hits]
-        - factorials[hits]
-        - factorials[all_hits - hits]
-        + factorials[all_misses]
-        - factorials[misses]
-        - factorials[all_misses - misses]
-        - factorials[all_rows]
-        + factorials[rows]
-        + factorials[all_rows - rows]
+        _log_factorial(all_hits, factorials)
+        - _log_factorial(hits, factorials)
+        - _log_factorial(all_hits - hits, factorials)
+        + _log_factorial(all_misses, factorials)
+        - _log_factorial(misses, factorials)
+        - _log_factorial(all_misses - misses, factorials)
+        - _log_factorial(all_rows, factorials)
+        + _log_factorial(rows, factorials)
+        + _log_factorial(all_rows - rows, factorials)
     )
     total, term = 1.0, 1.0
     for more in range(hits + 1, min(rows, all_hits) + 1):

@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist.data.columns import Columns
+from maabo_dist.data.split import Part
+from maabo_dist.data.weights import round_units
 from maabo_dist.findings import certificate
 from maabo_dist.findings.candidates import CandidateRules, find_candidates, support
 from maabo_dist.findings.certificate import BOUND_SHARE, MARGIN, MAX_REPORTED, Certification, ShuffledSearch
@@ -17,8 +19,8 @@ from maabo_dist.findings.grid import grid_choices, log_p_on_grid
 from maabo_dist.findings.rowbits import Ints
 from maabo_dist.findings.selection import Group, choose_findings, jaccard
 from maabo_dist.findings.thresholds import readable_bounds
+from maabo_dist.rules.counting import RowCounter
 from maabo_dist.rules.leaves import Leaves, leaf_gini
-from maabo_dist.rules.matching import covered_rows
 from maabo_dist.rules.rule import NO_LITERAL
 from maabo_dist.rules.selection import Selection
 from maabo_dist.study import Study
@@ -28,6 +30,17 @@ MAX_FINDINGS = 15
 STRONG_LOG_P = -25.0
 # A bound, in ln p, that leaves no doubt.
 STRONG_BOUND = -10.0
+
+
+@dataclass(frozen=True, slots=True)
+class CountedRows:
+    """The rows of a dataset that rules are counted on."""
+
+    # (C): training and validation rows.
+    totals: Ints
+    # The conditions in the sample, whose rows have weights if classes were not sampled alike: for the rows that rules
+    # share, of which there are estimates only.
+    weighted_table: ConditionTable
 
 
 @dataclass(frozen=True)
@@ -45,6 +58,8 @@ class Evidence:
     bound_holds: bool = True
     # The share of the level that the bound has: all of it if no shuffles are planned.
     bound_share: float = BOUND_SHARE
+    # Set if `rules` are counted on all rows of a dataset, and `table` has a sample of them.
+    counted: "CountedRows | None" = None
 
     @classmethod
     def collect(cls, leaves: Leaves, study: Study) -> "Evidence":
@@ -69,6 +84,8 @@ class Evidence:
         """(rules): ln of the bound on the p-value, by all possible thresholds or by those on a grid."""
         lengths, bounds = self.rules.conditions.shape[1], 2 * len(self.columns.classes)
         exact = certificate.log_bounds(self.statistics, lengths, bounds)
+        if self.counted is not None:  # thresholds on the grid are not counted on all rows
+            return exact
         # The grid matters where the bound is too large, though not by more than a grid can improve it.
         rules = np.flatnonzero((exact > STRONG_BOUND) & (self.rules.log_p <= STRONG_BOUND))
         if not len(rules):
@@ -78,6 +95,11 @@ class Evidence:
         values = certificate.statistics(moved, replace(self.table, choices=choices))
         exact[rules] = np.minimum(exact[rules], certificate.log_bounds(values, lengths, bounds))
         return exact
+
+    @property
+    def totals(self) -> Ints:
+        """(C): the rows that `rules` are counted on."""
+        return self.table.mined.totals if self.counted is None else self.counted.totals
 
     @cached_property
     def logic(self) -> list[tuple[int, ...]]:
@@ -148,14 +170,15 @@ def choose_certified(evidence: Evidence, certification: Certification, study: St
     certified = is_certified(certification, settings.max_p)
     if not probes:
         certified &= ~uses_probes(evidence, study)
-    eligible = np.flatnonzero(certified & meets_limits(rules, evidence.table, study))
+    eligible = np.flatnonzero(certified & meets_limits(evidence, study))
     limit = None if settings.all else settings.max_rules or MAX_FINDINGS
     if settings.all:
         groups = [Group(index, ()) for index in np.lexsort([eligible, evidence.statistics[eligible]]).tolist()]
         groups = groups[: settings.max_rules]
     else:
         strong = is_strong(evidence, certification)[eligible]
-        groups = choose_findings(rules.take(eligible), strong, evidence.table, settings.prefer, limit)
+        table = evidence.table if evidence.counted is None else evidence.counted.weighted_table
+        groups = choose_findings(rules.take(eligible), strong, table, settings.prefer, limit)
     return Findings(
         evidence,
         certification,
@@ -164,21 +187,18 @@ def choose_certified(evidence: Evidence, certification: Certification, study: St
     )
 
 
-def to_leaves(findings: Findings, study: Study, scores: Floats) -> tuple[Leaves, Selection, Ints]:
+def to_leaves(findings: Findings, study: Study, scores: Floats, counter: RowCounter) -> tuple[Leaves, Selection, Ints]:
     """Return the rules of all groups as leaves, which of them are heads, and the classes they predict.
 
     `scores` are those of all trees.
     """
-    evidence, columns, train = findings.evidence, study.columns, study.split.train
+    evidence = findings.evidence
     groups = [(group.head, *_wordings(group, evidence.logic)) for group in findings.groups]
     members = [index for group in groups for index in group]
     rules = evidence.rules.take(np.array(members, np.int64))
     logic, bounds = literals_of(rules.conditions, evidence.table)
-    bounds = readable_bounds(logic, bounds, columns)
-    covered = covered_rows(columns, train, logic, bounds)
-    classes = len(columns.classes)
-    counts = np.array([columns.count_classes(train[rows]) for rows in covered], np.int32)
-    counts = counts.reshape(len(members), classes)
+    bounds = readable_bounds(logic, bounds, study.columns)
+    counts = round_units(counter.count(logic, bounds)[:, Part.TRAIN], counter.unit).astype(np.int32)
     leaves = Leaves(
         logic=logic,
         bounds=bounds,
@@ -230,9 +250,9 @@ def uses_probes(evidence: Evidence, study: Study) -> npt.NDArray[np.bool_]:
     return used
 
 
-def meets_limits(rules: CandidateRules, table: ConditionTable, study: Study) -> npt.NDArray[np.bool_]:
+def meets_limits(evidence: Evidence, study: Study) -> npt.NDArray[np.bool_]:
     """True for the rules that meet the limits that the user set; none of them affects certification."""
-    settings, columns, totals = study.settings, study.columns, table.mined.totals
+    rules, settings, columns, totals = evidence.rules, study.settings, study.columns, evidence.totals
     precision = rules.hits / np.maximum(rules.rows, 1)
     base = totals[rules.labels] / totals.sum()
     met: npt.NDArray[np.bool_] = (precision >= settings.min_precision) & (precision >= settings.min_lift * base)

@@ -80,12 +80,12 @@ class _Explanation:
     @cached_property
     def meets(self) -> npt.NDArray[np.bool_]:
         """(rules): True if the limits of the settings are met."""
-        return meets_limits(self.evidence.rules, self.evidence.table, self.study)
+        return meets_limits(self.evidence, self.study)
 
     def record(self) -> MissingClassRecord:
         """Return the reason, the nearest rule and the settings that show it."""
         reason, columns = self._reason(), self.study.columns
-        rows = int(self.evidence.table.mined.totals[self.label])
+        rows = int(self.evidence.totals[self.label])
         nearest = self._nearest(reason)
         name, counts = columns.classes[self.label], (len(self.own), len(self.certified))
         text = missing_text(
@@ -117,7 +117,7 @@ class _Explanation:
 
     def _is_rare(self) -> bool:
         """True if even one condition that holds for all rows of the class, and for no other, is not certified."""
-        table, totals = self.evidence.table, self.evidence.table.mined.totals
+        table, totals = self.evidence.table, self.evidence.totals
         hits, rows = totals[self.label : self.label + 1], np.array([totals.sum()])
         log_p = log_p_values(hits, hits, hits, rows, table.factorials, table.effect)
         values = log_p + table.choices.log_singles
@@ -181,7 +181,7 @@ class _Explanation:
         logic, bounds = literals_of(rules.conditions[[rule]], table)
         bounds = readable_bounds(logic, bounds, columns)
         predicted = class_text(columns.classes[self.label], columns.classes, columns.target)
-        certification, totals = self.findings.certification, table.mined.totals
+        certification, totals = self.findings.certification, self.evidence.totals
         enough = bool(certification.certified[rule]) and self.study.settings.max_p is None
         return NearestRecord(
             text=statement_text(conditions_of(columns.features, logic[0].tolist(), bounds[0].tolist()), predicted),
@@ -207,7 +207,7 @@ class _Explanation:
 
     def _figures(self, rule: int) -> dict[str, float]:
         """The figures of a rule that settings can limit, by the names of the settings."""
-        rules, settings, totals = self.evidence.rules, self.study.settings, self.evidence.table.mined.totals
+        rules, settings, totals = self.evidence.rules, self.study.settings, self.evidence.totals
         rows, weights = int(rules.rows[rule]), self.study.table.weights
         precision = int(rules.hits[rule]) / rows
         gini = float(leaf_gini(rules.counts[rule : rule + 1].astype(np.int32), weights)[0])
@@ -268,7 +268,7 @@ class _Explanation:
 
     def estimate_rows(self, rule: int) -> int | None:
         """Estimate the rows of a table in which the rule has enough evidence, if all counts grow alike."""
-        rules, totals = self.evidence.rules, self.evidence.table.mined.totals
+        rules, totals = self.evidence.rules, self.evidence.totals
         counts = np.array([rules.hits[rule], rules.rows[rule], totals[self.label], totals.sum()], np.float64)
         wanted, mined = float(rules.log_p[rule]) - self._missing_evidence(rule), int(totals.sum())
         low, high = mined, 2 * mined

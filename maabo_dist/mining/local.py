@@ -9,9 +9,12 @@ from typing import Any
 
 from maabo_dist.contract.result import StopReason
 from maabo_dist.data.columns import Columns
+from maabo_dist.findings.counted import count_evidence, with_class_weights
+from maabo_dist.findings.neighbours import move_thresholds
 from maabo_dist.mining.result import MiningResult, collect_evidence, conclude
 from maabo_dist.mining.run import SearchRun, drive
 from maabo_dist.mining.shuffles import plan_shuffles, run_shuffles
+from maabo_dist.rules.counting import RowCounter
 from maabo_dist.rules.publishing import TreePool
 from maabo_dist.screens.pairs import compute_screen
 from maabo_dist.settings import MiningSettings
@@ -62,6 +65,7 @@ def mine(
     keep_trees: bool = False,
     keep_records: bool = False,
     clock: Callable[[], float] = monotonic,
+    count_with: Callable[[Study], RowCounter] | None = None,
 ) -> MiningResult:
     """Mine the rules of a table.
 
@@ -86,6 +90,8 @@ def mine(
         Keep the subset, depth and score of every tree in `MiningResult.records`; figures are made from them.
     clock : callable, default=time.monotonic
         Returns the current time in seconds; used for the time limit and for `SearchInfo.seconds`.
+    count_with : callable, optional
+        Returns what counts the rows of rules, if `columns` are a sample of a dataset; see `mine_dataset`.
 
     Returns
     -------
@@ -130,7 +136,11 @@ def mine(
         run = SearchRun(study, pool, screen)
         stopped = drive(run, study, after_batch, **parallel)
         seconds = clock() - started
-        evidence = collect_evidence(study, pool)
+        evidence, counter = collect_evidence(study, pool), None
+        if count_with is not None and evidence is not None:
+            counter = count_with(study)
+            study = with_class_weights(study, counter)
+            evidence = move_thresholds(count_evidence(evidence, study, counter), study, counter)
         plan = plan_shuffles(study, evidence, stopped)
         shuffled = run_shuffles(
             study,
@@ -139,7 +149,7 @@ def mine(
             threads=threads,
             jobs=jobs,
         )
-    result = conclude(study, pool, stopped, seconds, evidence=evidence, shuffled=shuffled)
+    result = conclude(study, pool, stopped, seconds, evidence=evidence, shuffled=shuffled, counter=counter)
     return replace(
         result,
         forest=Forest.concatenate(forests) if keep_trees else None,

@@ -11,12 +11,15 @@ from maabo_dist._util.text import format_count
 from maabo_dist.contract.result import SearchInfo, StopReason
 from maabo_dist.contract.rules import CertificateRecord, Verdict
 from maabo_dist.contract.selection import CertificateInfo, DroppingInfo, FunnelCounts, MissingClassRecord, NoiseInfo
+from maabo_dist.data.split import Part
+from maabo_dist.data.weights import round_units
 from maabo_dist.findings.alternatives import stand_ins
 from maabo_dist.findings.certificate import LEVEL
 from maabo_dist.findings.condition_tests import condition_tests
 from maabo_dist.findings.findings import Evidence, Findings, choose, is_strong, to_leaves
 from maabo_dist.findings.missing import missing_classes
 from maabo_dist.mining.shuffles import ShuffleResult
+from maabo_dist.rules.counting import RowCounter, SplitCounter
 from maabo_dist.rules.leaves import Leaves
 from maabo_dist.rules.noise import estimate_noise, leaves_without_probes
 from maabo_dist.rules.pruning import prune, with_condition_tests
@@ -122,12 +125,15 @@ def conclude(
     *,
     evidence: Evidence | None = None,
     shuffled: ShuffleResult | None = None,
+    counter: RowCounter | None = None,
 ) -> MiningResult:
     """Select rules among the leaves of all trees, and describe them.
 
     `evidence` is that of `collect_evidence`, if it was collected before, and `shuffled` the searches that certify it.
+    `counter` counts the rows of rules, by default those of the study.
     """
-    settings, plan, split = study.settings, study.plan, study.split
+    counter = counter or SplitCounter.of(study)
+    settings, plan = study.settings, study.plan
     leaves, own, records = pool.leaves, study.table_columns, pool.records
     search = SearchInfo(
         strategy=settings.strategy,
@@ -152,8 +158,8 @@ def conclude(
     else:
         ended = stopped in {StopReason.BUDGET, StopReason.EXHAUSTED} and settings.patience is None
         repeatable = ended and not shuffled.stopped
-        published = _publish_findings(evidence, shuffled, study, records, repeatable=repeatable)
-    totals = own.count_classes(split.train)
+        published = _publish_findings(evidence, shuffled, study, records, counter, repeatable=repeatable)
+    totals = round_units(counter.totals[Part.TRAIN], counter.unit)
     return MiningResult(
         rules=published.rules,
         digest=rules_digest(published.rules, own.classes),
@@ -171,7 +177,7 @@ def conclude(
         ),
         classes=own.classes,
         target=own.target,
-        rows={"train": len(split.train), "validation": len(split.validation), "holdout": len(split.holdout)},
+        rows=dict(zip(("train", "validation", "holdout"), counter.rows, strict=True)),
         base_rates=tuple((totals / totals.sum()).tolist()),
         fingerprint=study.prepared.fingerprint,
         notes=(
@@ -224,22 +230,29 @@ def _publish_by_gs_mrm(distinct: Leaves, study: Study, records: TreeRecords) -> 
 
 
 def _publish_findings(
-    evidence: Evidence, shuffled: ShuffleResult, study: Study, records: TreeRecords, *, repeatable: bool
+    evidence: Evidence,
+    shuffled: ShuffleResult,
+    study: Study,
+    records: TreeRecords,
+    counter: RowCounter,
+    *,
+    repeatable: bool,
 ) -> _Published:
     probes, searches = study.probe_mask, shuffled.searches
     findings = choose(evidence, searches, study)
-    leaves, selection, labels = to_leaves(findings, study, records.scores)
-    rules = publish(leaves, selection, study, records, labels)
+    leaves, selection, labels = to_leaves(findings, study, records.scores, counter)
+    rules = publish(leaves, selection, study, records, labels, counter)
     failed = np.array([rule.verdict is Verdict.FAILED for rule in rules], np.bool_)
     if failed.any():  # these come last
         order = np.argsort(failed, kind="stable")
-        leaves, selection, labels = to_leaves(findings.reordered(order), study, records.scores)
-        rules = publish(leaves, selection, study, records, labels)
+        leaves, selection, labels = to_leaves(findings.reordered(order), study, records.scores, counter)
+        rules = publish(leaves, selection, study, records, labels, counter)
         findings = findings.reordered(order)
-    rules = _with_certificates(rules, findings, study)
+    rules = _with_certificates(rules, findings, study, counter)
     noise = None
     if probes.any():
-        with_probes, selected, _ = to_leaves(choose(evidence, searches, study, probes=True), study, records.scores)
+        chosen = choose(evidence, searches, study, probes=True)
+        with_probes, selected, _ = to_leaves(chosen, study, records.scores, counter)
         noise = estimate_noise(with_probes.take(selected.chosen), leaves.take(selection.chosen), probes)
     info = CertificateInfo(
         level=study.settings.max_p or LEVEL,
@@ -255,12 +268,14 @@ def _publish_findings(
     )
 
 
-def _with_certificates(rules: tuple[Rule, ...], findings: Findings, study: Study) -> tuple[Rule, ...]:
+def _with_certificates(
+    rules: tuple[Rule, ...], findings: Findings, study: Study, counter: RowCounter
+) -> tuple[Rule, ...]:
     """Add to each rule its adjusted p-value, and the p-values of its conditions."""
     strong = is_strong(findings.evidence, findings.certification).tolist()
     certified = []
-    for rule, group in zip(rules, findings.groups, strict=True):
-        tests = condition_tests(rule, study)
+    all_tests = condition_tests(rules, study, counter)
+    for rule, group, tests in zip(rules, findings.groups, all_tests, strict=True):
         certification, head = findings.certification, group.head
         method: Literal["bound", "shuffles"] = "bound" if certification.by_bound[head] else "shuffles"
         p, tentative = float(np.exp(certification.log_p[head])), not strong[head]

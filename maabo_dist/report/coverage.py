@@ -1,22 +1,49 @@
 """What the rules of a document explain together, counted on the rows of the table that it was mined from."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist.contract.coverage import ClassCoverage, CoverageInfo, OverlapRecord
+from maabo_dist.contract.coverage import MAX_COMPARED, ClassCoverage, CoverageInfo, OverlapRecord
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.data.columns import Columns
 from maabo_dist.report.summary import split_failed
 from maabo_dist.rules.column_matching import match_columns
 
-# Rules whose overlaps are counted; more could not be read in a figure.
-MAX_COMPARED = 12
+if TYPE_CHECKING:
+    from maabo_dist.rules.all_rows import AllRows
+
 MAX_OVERLAPS = 30
 
 
 def with_coverage(document: ResultDocument, columns: Columns) -> ResultDocument:
     """Return the document with what its rules explain; unchanged while the search is running, for speed."""
     return document if document.running else document.model_copy(update={"coverage": _coverage(document, columns)})
+
+
+def with_counted_coverage(document: ResultDocument, counter: "AllRows") -> ResultDocument:
+    """Return the document of a dataset with what its rules explain, counted on all rows."""
+    classes, rules = counter.rows_of.classes, split_failed(document)[0]
+    overlaps = counter.overlaps([tuple(rule.premise) for rule in rules], [classes.index(rule.label) for rule in rules])
+    totals, ids = counter.totals.sum(axis=0).tolist(), [rule.id for rule in rules[:MAX_COMPARED]]
+    most = sorted(overlaps.combinations.items(), key=lambda item: (-int(item[1].sum()), item[0]))[:MAX_OVERLAPS]
+    coverage = CoverageInfo(
+        classes=tuple(
+            ClassCoverage(label=name, rows=total, explained=explained)
+            for name, total, explained in zip(classes, totals, overlaps.explained.tolist(), strict=True)
+        ),
+        compared=tuple(ids),
+        overlaps=tuple(
+            OverlapRecord(
+                rules=tuple(name for number, name in enumerate(ids) if code >> number & 1),
+                rows=int(counts.sum()),
+                counts=dict(zip(classes, counts.tolist(), strict=True)),
+            )
+            for code, counts in most
+        ),
+    )
+    return document.model_copy(update={"coverage": coverage})
 
 
 def _coverage(document: ResultDocument, columns: Columns) -> CoverageInfo:

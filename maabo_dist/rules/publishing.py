@@ -14,8 +14,10 @@ from maabo_dist.contract.rules import DisplacedRecord, HoldoutRecord, SourceReco
 from maabo_dist.contract.wording import conditions_text
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.groups import effective_counts
-from maabo_dist.data.weights import count_units, to_rows
+from maabo_dist.data.split import Part
+from maabo_dist.data.weights import UNIT, count_units, round_units
 from maabo_dist.rules.conditions import conditions_of
+from maabo_dist.rules.counting import RowCounter, SplitCounter
 from maabo_dist.rules.leaves import LeafFilter, Leaves, heaviest_classes, literal_width, reliable_leaves
 from maabo_dist.rules.matching import covered_rows
 from maabo_dist.rules.rule import Rule
@@ -138,25 +140,32 @@ def publish(
     study: Study,
     records: TreeRecords,
     classes: npt.NDArray[np.int64] | None = None,
+    counter: RowCounter | None = None,
 ) -> tuple[Rule, ...]:
     """Make rules of the selected leaves, with the evidence for each. The leaves use no probe.
 
     `classes` are those that the leaves predict: by default the ones of greatest weight among their training rows.
+    `counter` counts the rows of rules, by default those of the study.
     """
-    columns, split, effect = study.table_columns, study.split, study.design_effect
+    counter = counter or SplitCounter.of(study)
+    columns, effect = study.table_columns, counter.effect
     most_similar_first = classes is not None
     classes = heaviest_classes(leaves.counts, study.table.shares) if classes is None else classes
     selected = leaves.take(selection.chosen)
     labels = classes[selection.chosen].tolist()
-    covered = covered_rows(columns, split.train, selected.logic, selected.bounds)
-    alone = covered & (covered.sum(axis=0) == 1)
-    train = _supports(columns, split.train, selected, labels)
-    validation = _supports(columns, split.validation, selected, labels)
+    unique = counter.count_unique(selected.logic, selected.bounds, labels).tolist()
+    counts = counter.count(selected.logic, selected.bounds)
+    train, validation, supports = (
+        [
+            support_record(inside, counter.totals[part], label, columns.classes, counter.unit)
+            for inside, label in zip(counts[:, part], labels, strict=True)
+        ]
+        for part in Part
+    )
     holdout: Sequence[HoldoutRecord | None] = [None] * len(selected)
-    if len(split.holdout):
-        of_class = columns.count_classes(split.holdout)
+    if counter.totals[Part.HOLDOUT].any():
+        of_class = round_units(counter.totals[Part.HOLDOUT], counter.unit)
         names = [columns.classes[label] for label in labels]
-        supports = _supports(columns, split.holdout, selected, labels)
         holdout = add_holdout_tests(supports, names, of_class[labels], effect)
     neighbours = _neighbours(selected)
     rules = []
@@ -178,7 +187,7 @@ def publish(
                 train=train[number],
                 validation=validation[number],
                 holdout=holdout[number],
-                unique=int(columns.count_classes(split.train[alone[number]]).sum()),
+                unique=unique[number],
                 most_similar=neighbours[number][0],
                 most_similar_by=neighbours[number][1],
                 source=_source(columns, records, selected, number),
@@ -217,8 +226,19 @@ def measure_support(
     Shares are exact; numbers of weighted rows are rounded.
     """
     inside = count_units(labels[covered], None if units is None else units[covered], len(classes))
-    everything = count_units(labels, units, len(classes))
-    counts, totals = to_rows(inside, units), to_rows(everything, units)
+    return support_record(
+        inside, count_units(labels, units, len(classes)), label, classes, 1 if units is None else UNIT
+    )
+
+
+def support_record(
+    inside: npt.NDArray[np.int64], everything: npt.NDArray[np.int64], label: int, classes: Sequence[str], unit: int = 1
+) -> SupportRecord:
+    """The support of a rule that predicts `label`, from the rows of each class that it covers, and all rows.
+
+    Both are in units, so many of which are a row.
+    """
+    counts, totals = round_units(inside, unit), round_units(everything, unit)
     n, all_rows, hits, of_class = (
         int(part) for part in (inside.sum(), everything.sum(), inside[label], everything[label])
     )
@@ -269,16 +289,6 @@ def judge(
     if low is not None and high is not None and low > base and high >= mined:
         return Verdict.HELD_UP
     return Verdict.WEAKER if holdout.precision < mined else Verdict.NOT_TESTED  # so few rows, all of its class
-
-
-def _supports(
-    columns: Columns, rows: npt.NDArray[np.int64], selected: Leaves, labels: Sequence[int]
-) -> list[SupportRecord]:
-    covered, part = covered_rows(columns, rows, selected.logic, selected.bounds), columns.labels[rows]
-    units = None if columns.weights is None else columns.weights[rows]
-    return [
-        measure_support(mask, part, label, columns.classes, units) for mask, label in zip(covered, labels, strict=True)
-    ]
 
 
 def _source(columns: Columns, records: TreeRecords, selected: Leaves, number: int) -> SourceRecord:

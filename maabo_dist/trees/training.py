@@ -82,7 +82,7 @@ class TrainingTable(NamedTuple):
             for rows in (split.train, split.validation)
         )
         totals = count_units(labels, units if weighted else None, len(columns.classes))
-        weights, shares = _class_weights(totals, class_weight, weighted=weighted)
+        weights, shares = class_weights(totals, class_weight, weighted=weighted)
         layout, dtype = _choose_layout(columns, len(labels))
         train_codes = _plain(columns.codes[:, split.train])
         entries = _plain(_pack(train_codes, labels, layout, dtype))
@@ -122,7 +122,7 @@ class TrainingTable(NamedTuple):
         if columns.weights is not None:
             units, validation_units = columns.weights[split.train], columns.weights[split.validation]
         totals = count_units(train, units if weighted else None, len(self.totals))
-        weights, shares = _class_weights(totals, class_weight, weighted=weighted)
+        weights, shares = class_weights(totals, class_weight, weighted=weighted)
         rows = (self.entries >> self.layout.row_shift) & self.layout.row_mask
         entries = (self.entries & ~self.entries.dtype.type(self.layout.class_mask)) | train.astype(rows.dtype)[rows]
         train_codes, validation_codes = self.train_codes, self.validation_codes
@@ -180,7 +180,7 @@ def _plain(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return array if array.flags.writeable else array.copy()
 
 
-def _class_weights(
+def class_weights(
     totals: npt.NDArray[np.int64], class_weight: ClassWeight, *, weighted: bool
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     """Balanced: n / (classes present · rows of the class), as in scikit-learn; a class without rows has weight 0.

@@ -181,7 +181,7 @@ def _copy_stored(url: str | None, path: str, writer: UploadWriter) -> None:
         raise NotFoundError(
             f"There is no table {path[:200]!r} in the server's table directory.",
             field="path",
-            remedy="Check the path.",
+            remedy="Check the path. It names one file; maabo mine reads directories of files.",
         ) from None
     except Exception as error:  # file systems raise exceptions of their own
         raise UnavailableError("The server's table directory cannot be reached. Try again soon.") from error

@@ -10,7 +10,16 @@ import pytest
 
 from tests.servers import ROOT
 
-PAGES = ("apply-and-check", "bundled-tables", "certification", "groups-and-time", "index", "install", "tutorial")
+PAGES = (
+    "apply-and-check",
+    "bundled-tables",
+    "certification",
+    "groups-and-time",
+    "index",
+    "install",
+    "many-rows",
+    "tutorial",
+)
 OMITTED = "…"
 _BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 _EXAMPLE = re.compile(r"```pycon\n(.*?)```", re.DOTALL)
@@ -64,6 +73,26 @@ def customers(rows, seed, yearly=0.05):
     return frame.assign(since=since.strftime("%d.%m.%Y"), churned=np.where(draw.random(rows) < share, "yes", "no"))
 
 
+def write_sales(folder, rows=60_000):
+    """Customers of two years, in files of 15,000."""
+    draw = np.random.default_rng(6)
+    frame = pd.DataFrame(
+        {
+            "months": draw.integers(1, 72, rows),
+            "calls": draw.poisson(1.2, rows),
+            "bill": draw.gamma(4, 12, rows).round(2),
+            "plan": draw.choice(["basic", "family", "office"], rows),
+            "region": draw.choice(["north", "south", "east", "west"], rows),
+        }
+    )
+    leaves = (frame["calls"] >= 4) & (frame["months"] <= 12) & (draw.random(rows) < 0.7)
+    frame["churned"] = np.where(leaves | (draw.random(rows) < 0.08), "yes", "no")
+    for number, part in enumerate(np.array_split(np.arange(rows), 4)):
+        path = folder / "sales" / f"year={2024 + number // 2}"
+        path.mkdir(parents=True, exist_ok=True)
+        frame.iloc[part].to_parquet(path / f"part-{number}.parquet", index=False)
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_the_commands_of_a_page_print_what_it_shows(maabo, name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -72,6 +101,7 @@ def test_the_commands_of_a_page_print_what_it_shows(maabo, name, tmp_path, monke
     customers(3000, seed=1).to_csv("customers.csv", index=False)
     customers(4000, seed=2).to_parquet("april.parquet")
     customers(4000, seed=3, yearly=0.3).to_csv("june.csv", index=False)
+    write_sales(tmp_path)
     page = list(commands(read_page(name)))
 
     assert page

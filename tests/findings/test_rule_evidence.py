@@ -52,6 +52,14 @@ def test_the_tail_of_a_large_table_is_finite():
     assert value < -100_000
 
 
+def test_factorials_beyond_the_table_are_those_of_stirling():
+    counts = [np.array([count]) for count in (9_000, 40_000, 60_000, 400_000)]
+
+    (long,), (short,) = (evidence.log_p_values(*counts, evidence.log_factorials(most)) for most in (400_000, 2_000))
+
+    assert short == pytest.approx(long, rel=1e-9)
+
+
 @settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(2, 4), st.integers(3, 200))
 def test_rows_of_rules_are_those_that_satisfy_all_conditions(seed, classes, rows):

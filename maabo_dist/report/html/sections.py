@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from maabo_dist._util.text import format_count
+from maabo_dist.contract.coverage import MAX_COMPARED
 from maabo_dist.contract.result import DatasetInfo, ResultDocument
 from maabo_dist.contract.rules import ConsensusRecord
 from maabo_dist.contract.wording import large_number, predicted_text, statement_text
 from maabo_dist.report import summary
 from maabo_dist.report.briefing import headline
-from maabo_dist.report.coverage import MAX_COMPARED
 from maabo_dist.report.html.markup import Html, base_rates, element, escape_text, funnel, joined
 from maabo_dist.report.html.terms import term
 
