@@ -46,6 +46,27 @@ def count_triples(start: int, stop: int, features: int) -> int:
     return sum(second * (features - 1 - second) for second in range(start, stop))
 
 
+def screen_blocks(features: int, pieces: int, triple_pieces: int) -> list[tuple[int, int]]:
+    """Return the blocks of a screen: those of pairs, and then those of triples, whose features are numbered from D on.
+
+    Without pieces for triples there are no blocks of them.
+    """
+    triples = triple_blocks(features, triple_pieces) if triple_pieces else []
+    return pair_blocks(features, pieces) + [(features + start, features + stop) for start, stop in triples]
+
+
+def has_triples(start: int, features: int) -> bool:
+    """True if the block of a screen that starts here is one of triples."""
+    return start >= features
+
+
+def count_sets(start: int, stop: int, features: int) -> int:
+    """Return the number of pairs or triples of a block of a screen."""
+    if has_triples(start, features):
+        return count_triples(start - features, stop - features, features)
+    return count_pairs(start, stop, features)
+
+
 def triples_seconds(features: int, rows: int, classes: int) -> float:
     """Estimate how long all triples take on one core, for this many training rows."""
     rated = 1 if classes == 2 else classes

@@ -14,7 +14,8 @@ from maabo_dist.contract.messages import ScreenAnswer
 from maabo_dist.data.preparation import prepare
 from maabo_dist.research.synthetic.generation import generate
 from maabo_dist.research.synthetic.recipe import Recipe
-from maabo_dist.screens.pairs import MAX_PAIRS, BitTable, compute_screen, screen_block
+from maabo_dist.screens.pairs import BitTable, screen_block
+from maabo_dist.screens.screen import MAX_PAIRS, compute_screen
 from maabo_dist.screens.wire import pack_pairs, unpack_screen
 from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.study import split_for

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from maabo_dist.data.split import split_rows
 from maabo_dist.errors import FormatError
 from maabo_dist.screens.blocks import count_pairs, pair_blocks
-from maabo_dist.screens.pairs import BitTable, Pairs, Screen, screen_block
+from maabo_dist.screens.pairs import BitTable, Pairs, screen_block
+from maabo_dist.screens.screen import Screen
 from maabo_dist.screens.wire import pack_pairs, pack_screen, unpack_pairs, unpack_screen
 from tests import factories
 

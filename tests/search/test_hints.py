@@ -8,7 +8,7 @@ import pytest
 from maabo_dist._util import draws
 from maabo_dist.errors import SearchError
 from maabo_dist.mining.local import mine
-from maabo_dist.screens.pairs import Screen
+from maabo_dist.screens.screen import Screen
 from maabo_dist.search.hints import HintRules, HintSampler, SizeHints
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.search.proposer import SubsetProposer
