@@ -104,7 +104,7 @@ def make_study(columns, split, **settings):
         split,
         table,
         mining,
-        SearchPlan.settle(mining, columns.count, rows=columns.rows, classes=len(columns.classes)),
+        SearchPlan.settle(mining, columns.count, **columns.plan_inputs),
         columns,
     )
 

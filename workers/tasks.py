@@ -95,9 +95,7 @@ class ScreenTask(AnsweringTask):
         first = table.features if has_triples(task.start, table.features) else 0
         start, stop = task.start - first, task.stop - first
         if not start < stop < table.features:  # the last feature is the first of no pair, and the second of no triple
-            raise FormatError(
-                f"{task.start} to {task.stop - 1} is not a block of a screen of {table.features} features."
-            )
+            raise FormatError(f"Features {start} to {stop - 1} are not a block of {table.features} features.")
         if first:
             return screen_triple_block(TripleTable.build(table), start, stop, task.most)
         return screen_block(table, start, stop, task.most)

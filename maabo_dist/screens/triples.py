@@ -169,9 +169,12 @@ class Triples:
         return len(self.strengths)
 
 
-def chance_strength(features: int) -> float:
-    """The strength below which no triple is kept: one comparison in each triple reaches it by chance less than once."""
-    return comb(features, 3).bit_length() * LN_2
+def least_strength(features: int) -> float:
+    """The strength below which no triple is kept: half of what one comparison in all triples hardly reaches by chance.
+
+    At better cuts a triple may be much stronger than at those of the screen.
+    """
+    return comb(features, 3).bit_length() * LN_2 / 2
 
 
 def screen_triples(
@@ -189,7 +192,7 @@ def screen_triple_block(table: TripleTable, start: int, stop: int, most: int, *,
     """Return the strongest triples whose second feature is one of start … stop − 1."""
     kinds = len(table.totals) + 1
     heaps = _Heaps(np.zeros((kinds, most)), np.zeros((kinds, most, 3), np.int32), np.zeros(kinds, np.int64))
-    floors = np.full(kinds, chance_strength(len(table.words)) if floor is None else floor)
+    floors = np.full(kinds, least_strength(len(table.words)) if floor is None else floor)
     scratch = _Scratch.allocate(table, min(TILE, stop - start))
     for first in range(start, stop, TILE):
         triple_kernel.screen_tile(table, scratch, first, min(stop, first + TILE), floors, heaps)

@@ -40,9 +40,9 @@ MIN_SHUFFLES = 24
 # measured time would make the result depend on the machine.
 MAX_SHUFFLE_SECONDS = 6.0
 
-# Without --complete, all triples are screened if that takes at most so long on one core, and no longer than the trees
-# unless it takes but a moment.
-MAX_TRIPLE_SECONDS, MIN_TRIPLE_SECONDS = 6.0, 0.02
+# Without --complete, all triples are screened if that takes at most so long on one core, or no longer than the trees;
+# in all, where searches on shuffled labels repeat it.
+MAX_TRIPLE_SECONDS = 8.0
 
 # The time from one batch to the next on a cluster, in addition to growing its trees: `make bench-cluster`.
 SECONDS_PER_BATCH = 11e-3
@@ -80,12 +80,20 @@ class SearchPlan:
 
     @classmethod
     def settle(
-        cls, settings: MiningSettings, features: int, columns: Sequence[str] = (), *, rows: int = 0, classes: int = 2
+        cls,
+        settings: MiningSettings,
+        features: int,
+        columns: Sequence[str] = (),
+        *,
+        rows: int = 0,
+        classes: int = 2,
+        independent: bool = True,
     ) -> "SearchPlan":
         """Check the settings against the table and settle the open values.
 
         `columns` has the column of each feature, without the probes, which come last. `rows` and `classes` are those of
-        the table; they decide whether all triples are affordable.
+        the table, and `independent` is False if rows come in groups or have weights: they decide whether all triples
+        are affordable.
         """
         if settings.strategy == "single":
             return cls(features, features, 1, 1, 1, 1, 1, features, None)
@@ -114,17 +122,20 @@ class SearchPlan:
             smaller_sizes=tuple(smaller),
             limits=limits,
         )
-        return replace(plan, triples=_screens_triples(plan, settings, rows, classes))
+        return replace(plan, triples=_screens_triples(plan, settings, rows, classes, independent=independent))
 
 
-def _screens_triples(plan: SearchPlan, settings: MiningSettings, rows: int, classes: int) -> bool:
+def _screens_triples(plan: SearchPlan, settings: MiningSettings, rows: int, classes: int, *, independent: bool) -> bool:
     """True if all triples are to be screened. It depends on the table's size and the settings, never on a clock."""
     if not plan.screened or not rows or plan.subset_size < TRIPLE or settings.complete == "pairs":
         return False
     if settings.complete == "triples":
         return True
     seconds = triples_seconds(plan.features, round(tree_rows(settings, rows)), classes)
-    return seconds <= max(MIN_TRIPLE_SECONDS, min(MAX_TRIPLE_SECONDS, tree_seconds(plan, settings, rows)))
+    repeats = 0 if independent else MIN_SHUFFLES
+    if settings.certify not in {"auto", "off"}:
+        repeats = int(settings.certify)
+    return seconds <= max(MAX_TRIPLE_SECONDS / (1 + repeats), tree_seconds(plan, settings, rows))
 
 
 def _settle_subset_sizes(settings: MiningSettings, features: int) -> tuple[int, ...]:

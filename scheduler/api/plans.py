@@ -77,8 +77,14 @@ async def make_plan(request: Request, body: PlanRequest, caller: Submitter) -> P
 def settle(body: PlanRequest, columns: PreparedColumns) -> SearchPlan:
     """Check the settings against the table, and return the search that they describe."""
     check_classes(columns.classes, body.settings)
-    features, size = columns.features + body.settings.probes, {"rows": columns.rows, "classes": len(columns.classes)}
-    return SearchPlan.settle(body.settings, features, columns.column_names, **size)
+    return SearchPlan.settle(
+        body.settings,
+        columns.features + body.settings.probes,
+        columns.column_names,
+        rows=columns.rows,
+        classes=len(columns.classes),
+        independent=columns.independent,
+    )
 
 
 def _explain(body: PlanRequest, columns: PreparedColumns, resources: Resources) -> Plan:

@@ -158,6 +158,13 @@ class Screening(BlockMachine):
         self.screened = 0
         self.sets = sum(block.size for block in cut)
 
+    def describe(self, block: Block) -> str:
+        """Say which pairs or triples a block has."""
+        if has_triples(block.start, self.features):
+            first, last = block.start - self.features, block.stop - self.features - 1
+            return f"The triples whose second feature is {first} to {last}"
+        return f"The pairs of features {block.start} to {block.stop - 1}"
+
     def most(self, block: Block) -> int:
         """The number of pairs, or of triples of each kind, that the answer to a block has at most."""
         return self.max_triples if has_triples(block.start, self.features) else self.max_pairs

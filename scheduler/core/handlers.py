@@ -200,7 +200,7 @@ class ScreenHandler(TaskHandler[ScreeningJob]):
             self._note_done(job, block.size, answer.seconds, now)
             return None
         if self._retry(job, block, answer, now):
-            return JobEnd.failure(f"Block {screening.number(block)} could not be screened: {_explain(answer)}")
+            return JobEnd.failure(f"{screening.describe(block)} could not be screened: {_explain(answer)}")
         return self._check(job, answer, now)
 
     def commit_screen(self, job: ScreeningJob, now: float) -> bool:
