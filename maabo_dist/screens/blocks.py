@@ -9,7 +9,7 @@ WORD = 64
 # The cost of a pair on one core: for itself, for each class, and for each word of rows.
 SECONDS_PER_PAIR, SECONDS_PER_CLASS, SECONDS_PER_WORD = 40e-9, 25e-9, 2.2e-9
 # The cost of a triple on one core: for each rated class, and for each word of rows. And that of each of its pairs.
-SECONDS_PER_TRIPLE, SECONDS_PER_TRIPLE_WORD, SECONDS_PER_SECOND = 16e-9, 0.55e-9, 0.8e-6
+SECONDS_PER_TRIPLE, SECONDS_PER_TRIPLE_WORD, SECONDS_PER_SECOND = 24e-9, 0.55e-9, 0.8e-6
 
 
 def pair_blocks(features: int, pieces: int) -> list[tuple[int, int]]:

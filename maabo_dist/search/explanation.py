@@ -82,7 +82,9 @@ def _triples(plan: SearchPlan, settings: MiningSettings, rows: int | None, class
     if plan.subset_size < TRIPLE or rows is None:
         return ""
     seconds = triples_seconds(plan.features, round(tree_rows(settings, rows)), classes)
-    cost = f"{large_number(comb(plan.features, TRIPLE))} triples, some {_seconds(seconds)} on one core"
+    cost = f"{large_number(comb(plan.features, TRIPLE))} triples"
+    if seconds >= 0.1:
+        cost += f", some {_seconds(seconds)} on one core"
     if settings.complete != "auto":
         return f" and all {cost} (--complete)" if plan.triples else " (--complete pairs)"
     if plan.triples:
@@ -212,8 +214,6 @@ def _certification_by_shuffles(plan: SearchPlan, settings: MiningSettings, rows:
 
 
 def _seconds(seconds: float) -> str:
-    if seconds < 0.1:
-        return "0.1 s"
     return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:,.0f} s"
 
 

@@ -135,7 +135,14 @@ def _screens_triples(plan: SearchPlan, settings: MiningSettings, rows: int, clas
     repeats = 0 if independent else MIN_SHUFFLES
     if settings.certify not in {"auto", "off"}:
         repeats = int(settings.certify)
-    return seconds <= max(MAX_TRIPLE_SECONDS / (1 + repeats), tree_seconds(plan, settings, rows))
+    if seconds > max(MAX_TRIPLE_SECONDS / (1 + repeats), tree_seconds(plan, settings, rows)):
+        return False
+    # Not at the expense of searches on shuffled labels, which repeat all of it.
+    shuffles, fewer = (
+        planned_shuffles(choice, settings, rows=rows, classes=classes, independent=independent)
+        for choice in (plan, replace(plan, triples=True))
+    )
+    return fewer >= shuffles
 
 
 def _settle_subset_sizes(settings: MiningSettings, features: int) -> tuple[int, ...]:

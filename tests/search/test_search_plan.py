@@ -112,6 +112,8 @@ def test_shuffles_are_planned_by_default_only_if_they_are_cheap(features, classe
         (3000, {"complete": "triples"}, {"rows": 3000}, True),
         (300, {"complete": "pairs"}, {"rows": 3000}, False),
         (1000, {"certify": 100}, {"rows": 3000}, False),
+        (1000, {"trees": 500}, {"rows": 3000}, False),  # or there would be no searches on shuffled labels
+        (1000, {"trees": 500, "certify": "off"}, {"rows": 3000}, True),
         (1000, {}, {"rows": 3000, "independent": False}, False),
         (1000, {}, {"rows": 3000, "classes": 6}, False),
         (300, {"subset_size": 2}, {"rows": 3000}, False),
