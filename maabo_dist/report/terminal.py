@@ -85,7 +85,7 @@ def _run_facts(document: ResultDocument) -> Iterator[RenderableType]:
     facts.add_row("space", summary.space_text(document.space, document.settings["probes"]))
     facts.add_row("search", summary.search_text(document))
     if document.search.completeness is not None:
-        facts.add_row("complete", document.search.completeness.statement)
+        facts.add_row("counted", document.search.completeness.statement)
     for name, text in summary.outcome_texts(document).items():
         facts.add_row(name, text)
     facts.add_row("digest", document.digest[:16])
