@@ -69,7 +69,7 @@ def count_sets(start: int, stop: int, features: int) -> int:
 
 def triples_seconds(features: int, rows: int, classes: int) -> float:
     """Estimate how long all triples take on one core, for this many training rows."""
-    rated = 1 if classes == 2 else classes
+    rated = 1 if classes == 2 else 2 * classes  # of more than two classes each is rated, and more often
     each = SECONDS_PER_TRIPLE * rated + SECONDS_PER_TRIPLE_WORD * (rows / WORD + classes / 2)
     return comb(features, 3) * each + comb(features, 2) * SECONDS_PER_SECOND
 

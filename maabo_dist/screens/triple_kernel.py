@@ -147,7 +147,7 @@ def _count(lanes: _Lanes, combinations: int, values: Any) -> None:
 
 
 @vector
-def _count_triples(_context: Any, _left: Any, _third: Any, _start: Any, _stop: Any, _counts: Any) -> Any:
+def count_triples(_context: Any, _left: Any, _third: Any, _start: Any, _stop: Any, _counts: Any) -> Any:
     """(8, lanes): rows above the cuts of a pair, ANDed before, and of 16 third features, in words start … stop − 1."""
 
     def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
@@ -346,7 +346,7 @@ def _screen_block(
         left = scratch.left.ctypes.data + 4 * 4 * words * place
         two = scratch.second.ctypes.data + size * (1 + rated) * (thirds * place + block)
         for c in range(classes):
-            _count_triples(left, third, 2 * table.starts[c], 2 * table.starts[c + 1], counts + 4 * 8 * LANES * c)
+            count_triples(left, third, 2 * table.starts[c], 2 * table.starts[c + 1], counts + 4 * 8 * LANES * c)
         _add_classes(counts, classes, total)
         lanes, at[0], at[1], at[2], at[3], at[SCALES] = np.int64(0), total, one, two, single, scales
         for q in range(rated):

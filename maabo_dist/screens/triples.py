@@ -87,7 +87,7 @@ def _in_lanes(values: npt.NDArray[T]) -> npt.NDArray[T]:
     return np.ascontiguousarray(np.moveaxis(padded.reshape(-1, LANES, *values.shape[1:]), 1, -1))
 
 
-class _Scratch(NamedTuple):
+class Scratch(NamedTuple):
     """The memory that the kernel works in, of one thread."""
 
     counts: npt.NDArray[np.int32]
@@ -109,7 +109,8 @@ class _Scratch(NamedTuple):
     strengths: npt.NDArray[np.float64]
 
     @classmethod
-    def allocate(cls, table: TripleTable, tile: int) -> "_Scratch":
+    def allocate(cls, table: TripleTable, tile: int) -> "Scratch":
+        """Allocate the memory for a table and so many second features at a time."""
         classes, rated, words = len(table.totals), len(table.rated), table.words.shape[1]
         pairs = (1 + rated, triple_kernel.PAIR_COUNTS, LANES)
         return cls(
@@ -193,7 +194,7 @@ def screen_triple_block(table: TripleTable, start: int, stop: int, most: int, *,
     kinds = len(table.totals) + 1
     heaps = _Heaps(np.zeros((kinds, most)), np.zeros((kinds, most, 3), np.int32), np.zeros(kinds, np.int64))
     floors = np.full(kinds, least_strength(len(table.words)) if floor is None else floor)
-    scratch = _Scratch.allocate(table, min(TILE, stop - start))
+    scratch = Scratch.allocate(table, min(TILE, stop - start))
     for first in range(start, stop, TILE):
         triple_kernel.screen_tile(table, scratch, first, min(stop, first + TILE), floors, heaps)
     found = [
