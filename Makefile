@@ -80,8 +80,8 @@ $(PEERS)/.ready: bench/quality/peers.txt
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r bench/quality/peers.txt
 	@touch $@
 
-# Builds the documentation site, which loads nothing from elsewhere. `python3 -m http.server -d build/site` serves it; opened
-# from disk it has no search.
+# Builds the documentation site, which loads nothing from elsewhere and can be opened from disk: build/site/index.html. Its
+# notebook is run for it.
 docs: $(READY) $(DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --clean --site-dir $(abspath $(SITE))
 

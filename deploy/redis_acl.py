@@ -95,6 +95,7 @@ def users(database: int, own_queues: Sequence[str]) -> tuple[User, ...]:
                 forget,
                 grant("set", names.CLUSTER, ENDED),
                 grant("set mget", METERS),  # read by `python -m scheduler health`
+                grant("mget", WORKERS),
                 grant("zadd zrange zrem", names.JOB_LIST),
                 grant("lpush llen exists", QUEUES, *_lists(own_queues)),
                 grant("sadd smembers", *_bindings([QUEUES, *own_queues])),

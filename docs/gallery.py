@@ -1,7 +1,7 @@
 """Screenshots of the browser interface and the report: `python -m docs.gallery` (`make gallery`) makes those of docs.
 
-`--all DIR` makes every screen instead, at the widths of a phone and a desktop and in both themes, for review. The
-program starts a cluster and stops it again. It needs Chromium and the extra `dev`.
+The program starts a cluster and stops it again. It needs Chromium and the extra `dev`. `tests/browser/screens.py` takes
+every state of every page, for review.
 """
 
 import json
@@ -26,7 +26,7 @@ import pandas as pd
 IMAGES = Path(__file__).with_name("images")
 START_SECONDS = 120
 MAX_BYTES = 150_000
-DESKTOP, PHONE, DOCS = 1600, 375, 1200
+PHONE, DOCS = 375, 1200
 TARGET = "defect"
 DRAWN = "html[data-drawn=yes]"
 """Matches when a report has drawn its figures."""
@@ -45,25 +45,11 @@ class Screen:
 
 
 @click.command(help=__doc__)
-@click.option("--all", "all_folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
-def main(all_folder: Path | None) -> None:
+def main() -> None:
     """Start a cluster, run jobs on it, and take screenshots."""
     with TemporaryDirectory(prefix="maabo-gallery-") as folder, _cluster(Path(folder)) as url, _chromium() as browser:
-        empty = Screen("jobs-empty", "#/", "text=No jobs yet")
-        if all_folder is not None:
-            _take_every_screen(browser, url, [empty], all_folder)
         screens = _screens(httpx.Client(base_url=url, timeout=60))
-        if all_folder is not None:
-            _take_every_screen(browser, url, screens, all_folder)
-        else:
-            _take_for_docs(browser, url, {screen.name: screen for screen in screens})
-
-
-def _take_every_screen(browser: Any, url: str, screens: list[Screen], folder: Path) -> None:
-    for screen in screens:
-        for theme in ("light", "dark"):
-            for width in (PHONE, DESKTOP):
-                _take(browser, url, screen, folder / f"{screen.name}-{width}-{theme}.png", width, theme)
+        _take_for_docs(browser, url, {screen.name: screen for screen in screens})
 
 
 def _take_for_docs(browser: Any, url: str, screens: dict[str, Screen]) -> None:
@@ -82,39 +68,33 @@ def _take_for_docs(browser: Any, url: str, screens: dict[str, Screen]) -> None:
     ]:
         prefix = "" if name.startswith("report") else "page-"
         path = IMAGES / f"{prefix}{name}{'-phone' if width == PHONE else ''}.png"
-        _take(browser, url, screens[name], path, width, theme, height=height)
+        _take(browser, url, screens[name], path, width, theme, height)
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise click.ClickException(f"{path} has {size:,} bytes; the maximum for the docs is {MAX_BYTES:,}.")
 
 
-def _take(
-    browser: Any, url: str, screen: Screen, path: Path, width: int, theme: str, *, height: int | None = None
-) -> None:
-    """Take the whole page, or the part that a window of this height shows."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    context = browser.new_context(viewport={"width": width, "height": height or 900}, color_scheme=theme)
+def _take(browser: Any, url: str, screen: Screen, path: Path, width: int, theme: str, height: int) -> None:
+    """Take what a window of this size shows."""
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
     page = context.new_page()
     page.goto(f"{url}/{screen.address}")
     page.wait_for_selector(screen.ready, timeout=60_000)
     screen.act(page)
     page.wait_for_timeout(700)  # until animations have ended
-    page.screenshot(path=path, full_page=height is None)
-    wide = page.evaluate("document.documentElement.scrollWidth")
+    page.screenshot(path=path)
     context.close()
-    click.echo(f"{path.name} {path.stat().st_size:,} bytes{f', {wide} wide' if wide > width else ''}")
+    click.echo(f"{path.name} {path.stat().st_size:,} bytes")
 
 
 def _screens(client: httpx.Client) -> list[Screen]:
-    """Run jobs into every state, and return the screens that show them."""
+    """Run jobs into several states, and return the screens that show them."""
     small = _upload(client, _parts_table(2400, 4), "line-7.csv")
     large = _upload(client, _parts_table(6000, 60), "press-shop.csv")
     done = _submit(client, small, seed=5, holdout=0.2)
     cancelled = _submit(client, large, seed=1, trees=4000, batch=2)
     paused = _submit(client, large, seed=2, trees=4000, batch=8)
-    other = _submit(client, small, seed=6, holdout=0.2)
-    for job in (done, other):
-        _wait_for(client, job, lambda record: record["state"] == "done")
+    _wait_for(client, done, lambda record: record["state"] == "done")
     for job, act in ((cancelled, "cancel"), (paused, "pause")):
         _wait_for(client, job, lambda record: record["trees"] > 200)
         client.post(f"/v1/jobs/{job}/{act}").raise_for_status()
@@ -123,17 +103,8 @@ def _screens(client: httpx.Client) -> list[Screen]:
     return [
         Screen("job-running", f"#/jobs/{running}", ".rule", _wait_for_trees),
         Screen("jobs", "#/", ".jobs .name"),
-        Screen("tables", "#/tables", ".tables .name"),
-        Screen("new-table", "#/new", ".recent-tables li"),
         Screen("new-settings", f"#/new?table={small}", PLANNED),
-        Screen("new-wide", f"#/new?table={large}", PLANNED, _open_details),
-        Screen("new-wrong", f"#/new?table={large}", PLANNED, _enter_invalid_values),
-        Screen("compare", f"#/compare?one={done}&other={other}", ".headline"),
         Screen("job-done", f"#/jobs/{done}", ".finding"),
-        Screen("job-paused", f"#/jobs/{paused}", ".state.large[data-state=paused]"),
-        Screen("job-cancelled", f"#/jobs/{cancelled}", ".state.large[data-state=cancelled]", _open_details),
-        Screen("sign-in", "#/", ".jobs .name", _show_sign_in),
-        Screen("nothing", "#/nowhere", "h1"),
         Screen("report", f"v1/jobs/{done}/report", DRAWN),
         Screen("report-rule", f"v1/jobs/{done}/report#R1", DRAWN, _scroll_to_rule),
         Screen("report-pictures", f"v1/jobs/{done}/report", DRAWN, _scroll_to_figures),
@@ -151,25 +122,6 @@ def _scroll_to_figures(page: Any) -> None:
 def _wait_for_trees(page: Any) -> None:
     page.wait_for_selector(".chart .tree", state="attached")
     page.wait_for_selector(".load:has-text('busy')")
-
-
-def _open_details(page: Any) -> None:
-    for closed in page.locator("summary").all():
-        closed.click()
-
-
-def _enter_invalid_values(page: Any) -> None:
-    page.click("#advanced > summary")
-    page.fill("#set-max_depth", "40")
-    page.fill("#set-subset_size", "3 or 4")
-    page.wait_for_selector("[aria-invalid]")
-
-
-def _show_sign_in(page: Any) -> None:
-    """Show the page as after a rejected token; this cluster needs none."""
-    reason = "The token is not valid: it is unknown, revoked or expired."
-    page.evaluate("why => dispatchEvent(new CustomEvent('maabo:signed-out', { detail: why }))", reason)
-    page.wait_for_selector("#token")
 
 
 def _parts_table(rows: int, sensors: int) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from docs.site_notebook import describe_notebook
 from docs.site_reference import describe_http, describe_result, describe_settings
 
 ROOT = Path(__file__).parents[1]
@@ -27,6 +28,7 @@ ELSEWHERE = (
     "bench/quality/results/*.png",
 )
 GENERATED = {
+    "from-a-notebook.md": describe_notebook,
     "reference/http.md": describe_http,
     "reference/result-schema.md": describe_result,
     "reference/settings.md": describe_settings,
@@ -64,10 +66,21 @@ def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str:
 
 
 def on_post_page(output: str, **_: Any) -> str:
-    """Name the theme's search dialog for screen readers."""
-    return output.replace(
+    """Make a page accessible."""
+    return _name_controls(output)
+
+
+def on_post_template(output_content: str, template_name: str, **_: Any) -> str:
+    """Make the page for addresses that do not exist accessible."""
+    return _name_controls(output_content) if template_name == "404.html" else output_content
+
+
+def _name_controls(page: str) -> str:
+    """Name the theme's search dialog and its hidden switches for screen readers."""
+    named = page.replace(
         'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
     )
+    return named.replace('<input class="md-toggle"', '<input aria-label="Open or close" class="md-toggle"')
 
 
 def link_on_site(link: str, source: str, files: Files) -> str:
@@ -81,6 +94,9 @@ def link_on_site(link: str, source: str, files: Files) -> str:
     target = os.path.normpath(folder / parts.path)
     name = target.removeprefix("docs/")
     fragment = f"#{parts.fragment}" if parts.fragment else ""
+    page = name.removesuffix(".ipynb") + ".md"
+    if name.endswith(".ipynb") and page != source:  # the page of a notebook itself offers it for download
+        name = page
     if files.get_file_from_path(name):
         return os.path.relpath(name, PurePosixPath(source).parent) + fragment
     if (ROOT / target).exists():

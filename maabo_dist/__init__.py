@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from maabo_dist.estimator import RuleMiner
     from maabo_dist.mining.local import mine
     from maabo_dist.mining.result import MiningResult
+    from maabo_dist.new_data.use import apply_rules, apply_rules_to_file, check_rules
     from maabo_dist.report.stability import mine_with_repeats
     from maabo_dist.settings import MiningSettings, RepeatSettings, TableSettings
 
@@ -30,6 +31,9 @@ _HOMES = {
     "RepeatSettings": "settings",
     "RuleMiner": "estimator",
     "TableSettings": "settings",
+    "apply_rules": "new_data.use",
+    "apply_rules_to_file": "new_data.use",
+    "check_rules": "new_data.use",
     "mine": "mining.local",
     "mine_with_repeats": "report.stability",
     "prepare": "data.preparation",
@@ -45,6 +49,9 @@ __all__ = [
     "RuleMiner",
     "TableSettings",
     "__version__",
+    "apply_rules",
+    "apply_rules_to_file",
+    "check_rules",
     "mine",
     "mine_with_repeats",
     "prepare",

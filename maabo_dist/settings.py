@@ -55,8 +55,8 @@ class TableSettings(SettingsModel):
     )
     group: str | None = Field(
         None,
-        description="Column whose values say which rows belong together, such as a patient's number; it is no feature. "
-        "Splits and shuffles keep groups whole.",
+        description="Column whose values say which rows belong together, such as a patient's number; it is not used as "
+        "a feature. Splits and shuffles keep groups whole.",
     )
     time: str | None = Field(
         None,
@@ -66,7 +66,7 @@ class TableSettings(SettingsModel):
     weight: str | None = Field(
         None,
         description="Column with the weight of each row: numbers of rows if all are whole numbers, otherwise sampling "
-        "weights. It is no feature.",
+        "weights. It is not used as a feature.",
     )
     impute: Literal["median", "mean", "drop"] = Field(
         "median",

@@ -76,6 +76,12 @@ OUTAGES = _counter(
 ENDED = _counter("jobs_ended", "Jobs that this scheduler ended.", "state", "done", "failed", "cancelled")
 WEBHOOKS = _counter("webhooks", "Attempts to call webhooks.", "outcome", "delivered", "failed", "given_up")
 TASK_SECONDS = _histogram("task_duration_seconds", "Time that workers took for tasks.", *_TASKS, bounds=MIDDLE)
+# What estimates are corrected by; from tasks that are long enough not to be dominated by their messages.
+SEARCH_SECONDS = _counter(
+    "search_seconds",
+    "Time of evaluation tasks of at least 20 ms: as measured by workers, and as expected from the size of the table.",
+    *("source", "measured", "expected"),
+)
 JOB_WAIT = _histogram("job_wait_seconds", "Time from the submission of a job to its start.", bounds=LONG)
 COMMIT_SECONDS = _histogram("ledger_commit_seconds", "Duration of transactions that write to the ledger.", bounds=SHORT)
 

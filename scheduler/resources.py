@@ -30,6 +30,8 @@ from scheduler.metrics import Metrics
 # For every request to RabbitMQ, including a publisher's confirm. Well below the duration of a lease.
 TIMEOUT_SECONDS = 3.0
 MIN_PAUSE_SECONDS = 0.5
+# Messages in one command.
+MAX_PUSHED = 64
 # The key in which kombu stores messages that workers have taken and not acknowledged.
 UNACKED = "unacked"
 
@@ -54,6 +56,14 @@ class RedisBroker:
     def unacked(self) -> int | None:
         """The number of messages taken and not acknowledged, which are in a hash in Redis."""
         return int(self._redis.hlen(self._settings.key(UNACKED)))
+
+    def push(self, queue: str, messages: Sequence[str]) -> None:
+        """Put messages that are already encoded into a queue."""
+        try:
+            for start in range(0, len(messages), MAX_PUSHED):
+                self._redis.lpush(self._settings.key(queue), *messages[start : start + MAX_PUSHED])
+        except BROKER_ERRORS as error:
+            raise BrokerError(f"{type(error).__name__}: {error}") from error
 
     @contextmanager
     def sending(self) -> Iterator[Producer]:

@@ -19,8 +19,10 @@ NAMES = {
     "_async": "_sync",
     "aclose": "close",
     "aclosing": "closing",
+    "aiter_bytes": "iter_bytes",
     "aiter_sse": "iter_sse",
     "anyio": "time",
+    "aread": "read",
     "async_call": "call",
     "async_read_chunks": "read_chunks",
 }

@@ -31,11 +31,11 @@ class LocalCluster:
     def redis(self) -> int:
         return _listening_process(self.settings.redis_url)
 
-    def start_scheduler(self) -> None:
+    def start_scheduler(self, checkout: Path = servers.ROOT) -> None:
         environment = os.environ | self.settings.environment()
         log = (self.directory / "scheduler.log").open("wb")
         command = [sys.executable, "-m", "scheduler"]
-        process = subprocess.Popen(command, cwd=servers.ROOT, env=environment, stderr=log)
+        process = subprocess.Popen(command, cwd=checkout, env=environment, stderr=log)
         self.stack.callback(_end, process)
         servers.wait_for(lambda: b"ready as" in (self.directory / "scheduler.log").read_bytes(), what="a scheduler")
         self.scheduler = process.pid

@@ -9,7 +9,7 @@ from bench.real_tables.ours import Outcome
 from bench.real_tables.scoring import FoundRule
 
 PEERS = {
-    "pysubgroup": "pysubgroup-own-bins",
+    "pysubgroup": "pysubgroup-wracc",
     "FIGS": "figs",
     "RuleFit": "rulefit",
     "SkopeRules": "skope",

@@ -57,7 +57,7 @@ def _run_role(role: str, options: list[str], environment: Mapping[str, str]) -> 
         role_file(environment).write_text(role)
     if os.getpid() == 1:
         return run_as_init(command, role_environment)
-    return os.execvpe(command[0], command, role_environment)  # noqa: S606 - our own commands
+    return os.execvpe(command[0], command, role_environment)  # noqa: S606 - our own commands  # nosec B606
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from maabo_dist.errors import SettingsError
 ROLES = ("scheduler", "api", "worker", "flower")
 FLOWER_PORT = 5555
 HEALTH_TIMEOUT = 10.0
-_ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - of the container; its operator decides what is published
+_ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - of the container; its operator decides what is published  # nosec B104
 _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _FLOWER_CONFIG = Path(__file__).parent.parent / "local" / "flower_config.py"
 
@@ -50,7 +50,7 @@ def worker_processes(environment: Mapping[str, str], quota: str) -> int:
 
 def role_file(environment: Mapping[str, str]) -> Path:
     """Return the file in which the entry point stores the role of the container, for its health check."""
-    return Path(environment.get("MAABO_ROLE_FILE", "/tmp/maabo-role"))  # noqa: S108 - in a container
+    return Path(environment.get("MAABO_ROLE_FILE", "/tmp/maabo-role"))  # noqa: S108 - in a container  # nosec B108
 
 
 def check_health(role: str | None, environment: Mapping[str, str]) -> int:

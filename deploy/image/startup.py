@@ -87,7 +87,7 @@ def run_as_init(command: list[str], environment: Mapping[str, str]) -> int:
 
 def clear_temporary_files(environment: Mapping[str, str]) -> None:
     """Create the directory for temporary files, and remove what killed processes left there."""
-    folder = Path(environment.get("TMPDIR") or "/tmp")  # noqa: S108 - in a container
+    folder = Path(environment.get("TMPDIR") or "/tmp")  # noqa: S108 - in a container  # nosec B108
     with suppress(OSError):  # the code that uses the directory reports what is wrong with it
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for path in folder.glob("maabo-*"):

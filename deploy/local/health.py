@@ -13,7 +13,7 @@ from maabo_dist.contract import names
 
 PING_SECONDS = 0.25
 HTTP_SECONDS = 0.5
-_REACHABLE = {"0.0.0.0": LOOPBACK, "::": "::1", "": LOOPBACK}  # noqa: S104 - addresses to connect to, not to listen on
+_REACHABLE = {"0.0.0.0": LOOPBACK, "::": "::1", "": LOOPBACK}  # noqa: S104 - to connect to, not to listen on  # nosec B104
 
 
 class HealthChecks:

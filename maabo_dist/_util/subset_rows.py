@@ -8,6 +8,7 @@ them differently; a tree on a repeated feature is the tree on the feature once.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,20 @@ def sizes_of(rows: Rows) -> npt.NDArray[np.int64]:
     """(subsets): the number of features of each."""
     sizes: npt.NDArray[np.int64] = 1 + (np.diff(rows, axis=1) > 0).sum(axis=1)
     return sizes
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedRows:
+    """Some rows of an array that are copied only where they are asked for."""
+
+    rows: Rows
+    positions: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __getitem__(self, picks: Selection) -> Rows:
+        return self.rows[self.positions[picks]]
 
 
 def rows_by_size(rows: Rows, sizes: Sequence[int]) -> Iterator[tuple[int, Selection, Rows]]:

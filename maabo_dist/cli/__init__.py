@@ -18,6 +18,7 @@ from maabo_dist.cli.cluster import ClusterAddress, cluster_options
 from maabo_dist.cli.generate import generate_command, score_command
 from maabo_dist.cli.jobs import JOB_COMMANDS
 from maabo_dist.cli.mine import mine_command, submit_command
+from maabo_dist.cli.new_data import apply_command, check_command
 from maabo_dist.cli.paper import paper_group
 from maabo_dist.cli.results import diff_command, report_command
 from maabo_dist.console import run_command
@@ -41,6 +42,8 @@ for command in (
     mine_command,
     submit_command,
     *JOB_COMMANDS,
+    apply_command,
+    check_command,
     report_command,
     diff_command,
     token_group,

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -121,8 +122,16 @@ def status_command(job: str, address: ClusterAddress, as_json: bool) -> int:
 @format_options
 @job_options
 def rules_command(job: str, address: ClusterAddress, **values: Any) -> int:
-    """Print the rules of JOB: all of them when it is done, those found so far while it runs."""
+    """Print the rules of JOB: all of them when it is done, those found so far while it runs.
+
+    JOB may also be the directory or rules.json of a run.
+    """
     output = Output.from_options(values)
+    if Path(job).exists():
+        from maabo_dist.report.run_folder import read_run  # noqa: PLC0415 - pandas and numba take half a second
+
+        output.print_rules(read_run(Path(job))[0])
+        return 0
     cluster = connect(address, output.note)
     record = cluster.find(job)
     document = read_rules(cluster, record)

@@ -96,8 +96,8 @@ def _parse_names(value: Any, field: FieldInfo) -> Any:
     if not isinstance(value, tuple):
         return value
     if get_origin(get_args(field.annotation)[0]) is tuple:
-        return tuple(_split_names((text,)) for text in value)
-    return _split_names(value)
+        return tuple(split_names((text,)) for text in value)
+    return split_names(value)
 
 
 def _section(parameter: click.Parameter) -> str | None:
@@ -107,7 +107,7 @@ def _section(parameter: click.Parameter) -> str | None:
     return "Other" if isinstance(parameter, click.Option) else None
 
 
-def _split_names(texts: tuple[str, ...]) -> tuple[str, ...]:
+def split_names(texts: tuple[str, ...]) -> tuple[str, ...]:
     """Split repeated and comma-separated options, each read as a line of CSV: `"a,b",c` has two names."""
     return tuple(name for text in texts for row in csv.reader([text], skipinitialspace=True) for name in row)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import click
 
@@ -20,10 +20,14 @@ from maabo_dist.settings import MiningSettings
 if TYPE_CHECKING:
     from maabo_dist.data.columns import Columns
     from maabo_dist.report.figures import FigureData
+    from maabo_dist.report.sql import SqlDialect, SqlForm
     from maabo_dist.trees.forest import Forest
 
 output_option = partial(section_option, section="Output")
-FORMATS = ("table", "json", "csv", "markdown", "sql", "pandas")
+FORMATS = ("table", "json", "csv", "markdown", "sql", "pandas", "polars")
+# As in `report.sql`, which is not imported with the command line.
+SQL_DIALECTS = ("standard", "duckdb", "postgresql", "sqlite", "bigquery", "snowflake")
+SQL_FORMS = ("queries", "case")
 
 format_options = combine(
     output_option(
@@ -39,6 +43,18 @@ format_options = combine(
         default="data",
         metavar="NAME",
         help="Name of the table in --format sql.  [default: data]",
+    ),
+    output_option(
+        "--sql-dialect",
+        type=click.Choice(SQL_DIALECTS),
+        default="standard",
+        help="Database that --format sql is for.  [default: standard]",
+    ),
+    output_option(
+        "--sql-form",
+        type=click.Choice(SQL_FORMS),
+        default="queries",
+        help="In --format sql: a query for each rule, or one CASE expression.  [default: queries]",
     ),
     output_option("--quiet", "-q", is_flag=True, help="Print only the rules: no progress, headline or notes."),
     output_option(
@@ -74,6 +90,8 @@ class Output:
     explains: bool = False
     report: Path | None = None
     verbose: bool = False
+    sql_dialect: str = "standard"
+    sql_form: str = "queries"
 
     @classmethod
     def from_options(cls, values: Mapping[str, Any]) -> Self:
@@ -88,7 +106,8 @@ class Output:
         if report is not None:
             check_writable(report)
         explains, verbose = values.get("explain", False), values.get("verbose", False)
-        return cls(form, values["table_name"], out, values["quiet"], explains, report, verbose)
+        sql = (values["sql_dialect"], values["sql_form"])
+        return cls(form, values["table_name"], out, values["quiet"], explains, report, verbose, *sql)
 
     def note(self, line: str) -> None:
         """Print a message on stderr, unless `--quiet` is given."""
@@ -128,7 +147,8 @@ class Output:
         if self.format == "table":
             print_report(document, report_console(sys.stdout), only_rules=self.quiet, verbose=self.verbose)
             return
-        text = export_rules(document, self.format, self.table_name)
+        dialect, form = cast("SqlDialect", self.sql_dialect), cast("SqlForm", self.sql_form)
+        text = export_rules(document, self.format, self.table_name, dialect, form)
         click.echo(text.encode(), nl=False)  # as bytes: UTF-8 on every system
         for line in document.notes:
             self.note(line)

@@ -119,6 +119,8 @@ class Request:
     idempotent: bool = False
     # True if the server may need minutes for its response.
     slow: bool = False
+    # The file that a successful response is written to, piece by piece, instead of being held in memory.
+    save_to: Path | None = None
 
     def httpx_arguments(self, timeout: float) -> dict[str, Any]:
         """All arguments of an httpx request except the content of the file."""

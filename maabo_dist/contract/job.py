@@ -221,6 +221,10 @@ class JobSpec(_Document):
         """Return plain values for `parse`, including the secret of a webhook, which other serializations omit."""
         return dump_with_secrets(self)
 
+    def to_text(self) -> str:
+        """Return the same as JSON."""
+        return self.model_dump_json(context={_REVEAL: True})
+
 
 def dump_with_secrets(document: BaseModel) -> dict[str, Any]:
     """Return plain values, including the secret of a webhook."""

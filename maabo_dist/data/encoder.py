@@ -308,27 +308,46 @@ def read_times(cells: pd.Series, layout: str) -> pd.Series:
     """Return dates; texts that are none count as missing."""
     times = to_times(cells, layout)
     if times.isna().all() and cells.notna().sum() > 1:
-        written = "dates such as 2024-12-31" if layout == ISO else f"dates written as {layout}"
-        example = cells.dropna().iloc[0]
-        raise DatasetError(
-            f"Column '{cells.name}' holds {example!r} where {written} are expected. Write them so, or give another "
-            "column this name."
-        )
+        raise no_dates_error(str(cells.name), cells.dropna().iloc[0], layout)
     return times
+
+
+def no_dates_error(column: str, example: object, layout: str) -> DatasetError:
+    """Return the error about a column in which no cell is a date of this layout."""
+    written = "dates such as 2024-12-31" if layout == ISO else f"dates written as {layout}"
+    return DatasetError(
+        f"Column '{column}' holds {example!r} where {written} are expected. Write them so, or give another column this "
+        "name."
+    )
 
 
 def read_numbers(cells: pd.Series) -> Values:
     """Return numbers; texts are read as numbers, and those that are none count as missing."""
-    remedy = f"Convert column '{cells.name}' to numbers."
-    if holds_numbers(cells, remedy=remedy):
+    values = to_numbers(cells)
+    if np.isnan(values).all() and not holds_numbers(cells, remedy="") and cells.notna().sum() > 1:
+        raise no_numbers_error(str(cells.name), levels(cells).texts)
+    return values
+
+
+def to_numbers(cells: pd.Series) -> Values:
+    """As `read_numbers`, but no cell needs to be a number."""
+    if holds_numbers(cells, remedy=_number_remedy(str(cells.name))):
         return _numbers(cells)[0]
     texts = cells.astype(object).where(cells.notna(), None)
     values = pd.to_numeric(texts.map(_stripped), errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan) + 0.0
     values[np.isinf(values)] = np.nan
-    if np.isnan(values).all() and cells.notna().sum() > 1:
-        examples = format_names(levels(cells).texts)
-        raise DatasetError(f"Column '{cells.name}' holds text ({examples}) where numbers are expected. {remedy}")
     return values
+
+
+def no_numbers_error(column: str, examples: Iterable[str]) -> DatasetError:
+    """Return the error about a column in which no cell is a number."""
+    return DatasetError(
+        f"Column '{column}' holds text ({format_names(examples)}) where numbers are expected. {_number_remedy(column)}"
+    )
+
+
+def _number_remedy(column: str) -> str:
+    return f"Convert column '{column}' to numbers."
 
 
 def _stripped(cell: object) -> object:

@@ -7,6 +7,7 @@ names the file, all positions and the remedy. `outline` gives the size of a file
 
 import codecs
 import json
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,8 @@ EXCEL = (".xlsx", ".xlsm")
 _KNOWN = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".tab", ".tab.gz", *PARQUET, *FEATHER, *JSON_LINES, *EXCEL)
 STANDARD_INPUT = "-"
 _MAGIC = {b"PAR1": ".parquet", b"ARROW1": ".feather", b"PK\x03\x04": ".xlsx", b"\x1f\x8b": ".csv.gz"}
+# The format of standard input is recognised by its first bytes.
+_START_BYTES = 1 << 16
 # Problems of one kind that a message lists.
 _MAX_PROBLEMS = 5
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4}
@@ -86,20 +89,22 @@ def read_table(path: str | Path, *, na_values: tuple[str, ...] = ()) -> pd.DataF
     if kind in SEPARATORS:
         return read_text(path, kind, na_values)
     if kind in JSON_LINES:
-        return _mask_texts(_read_json(path), (*MISSING_TEXTS, *na_values))
+        return mask_texts(_read_json(path), (*MISSING_TEXTS, *na_values))
     if kind in EXCEL:
-        return _mask_texts(_read_excel(path), (*MISSING_TEXTS, *na_values))
-    return _mask_texts(_read_binary(path, kind), na_values)
+        return mask_texts(_read_excel(path), (*MISSING_TEXTS, *na_values))
+    return mask_texts(_read_binary(path, kind), na_values)
 
 
 def save_standard_input(folder: Path) -> Path:
     """Write standard input to a file in the folder, with the extension of its format."""
-    content = sys.stdin.buffer.read()
-    kind = next((kind for magic, kind in _MAGIC.items() if content.startswith(magic)), None)
+    start = sys.stdin.buffer.read(_START_BYTES)
+    kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)
     if kind is None:
-        kind = ".jsonl" if content.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in {b"{", b"["} else ".csv"
+        kind = ".jsonl" if start.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in {b"{", b"["} else ".csv"
     path = folder / f"standard input{kind}"
-    path.write_bytes(content)
+    with path.open("wb") as file:
+        file.write(start)
+        shutil.copyfileobj(sys.stdin.buffer, file)
     return path
 
 
@@ -198,8 +203,8 @@ def _read_binary(path: Path, kind: str) -> pd.DataFrame:
         return to_frame(path, table)
 
 
-def _mask_texts(frame: pd.DataFrame, na_values: tuple[str, ...]) -> pd.DataFrame:
-    """Replace these texts by missing values, in columns that can hold text."""
+def mask_texts(frame: pd.DataFrame, na_values: tuple[str, ...]) -> pd.DataFrame:
+    """Replace these texts by missing values, in columns of the frame that can hold text."""
     if not na_values:
         return frame
     for name, cells in frame.items():

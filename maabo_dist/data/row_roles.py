@@ -49,7 +49,7 @@ def role_columns(settings: TableSettings) -> dict[str, str]:
             other = "target" if name == settings.target else others[0]
             raise DatasetError(f"--{role} {name!r} is also the --{other}. Name another column.")
         if name in settings.include and role != "time":
-            raise DatasetError(f"--include names {name!r}, which is the --{role} and no feature. Leave it out.")
+            raise DatasetError(f"--include names {name!r}, which is the --{role} and not a feature. Leave it out.")
     return roles
 
 
@@ -169,6 +169,6 @@ def without_absolute_time(reading: ColumnReading, times: Floats) -> ColumnReadin
     recurring = recurring_parts(times)
     features = tuple(feature for feature in reading.features if feature.levels[:1] and feature.levels[0] in recurring)
     parts = ", ".join(feature.levels[0] for feature in features)
-    used = f"its features are {parts}, which recur" if features else "it is no feature, as no part of it recurs"
+    used = f"its features are {parts}, which recur" if features else "it is not used, as no part of it recurs"
     note = f"Column {reading.name!r} orders the rows: {used}."
     return replace(reading, features=features, notes=(note, *reading.notes[1:]))

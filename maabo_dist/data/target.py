@@ -1,5 +1,6 @@
 """The target: classes of a column of texts or whole numbers, or of a number that is cut."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -85,37 +86,50 @@ def _split_above(name: str, values: Numbers, at: str | float) -> Target:
     center = np.mean if at == "mean" else np.median
     edges = np.array([center(values) if isinstance(at, str) else at])
     (threshold,) = _format_edges(edges, values)
-    return Target(
-        _count_below(edges, values), (f"{name} ≤ {threshold}", f"{name} > {threshold}"), f"{name} above {threshold}"
-    )
+    return Target(count_below(edges, values), _range_names(name, [threshold]), f"{name} above {threshold}")
 
 
 def _split_quantiles(name: str, values: Numbers, count: int) -> Target:
     edges = np.quantile(values, np.arange(1, count) / count)
-    labels = _count_below(edges, values)
+    labels = count_below(edges, values)
     present = len(np.unique(labels))
     if present < count:
         raise DatasetError(
             f"--target-quantiles {count} gives {present} classes of column '{name}' instead of {count}: too many of "
             "its values are equal. Give a smaller number, or use --target-above."
         )
-    texts = _format_edges(edges, values)
-    between = (f"{low} < {name} ≤ {high}" for low, high in pairwise(texts))
-    classes = (f"{name} ≤ {texts[0]}", *between, f"{name} > {texts[-1]}")
+    classes = _range_names(name, _format_edges(edges, values))
     return Target(labels, classes, f"{name} in {count} quantile classes")
 
 
-def _count_below(edges: Numbers, values: Numbers) -> npt.NDArray[np.int32]:
+def class_edges(classes: Sequence[str]) -> Numbers | None:
+    """Return the edges between classes of a number that was cut, from their names; None if it was not."""
+    name, sign, first = classes[0].rpartition(" ≤ ")
+    texts = [first, *(text.rpartition(" ≤ ")[2] for text in classes[1:-1])]
+    if not sign or tuple(classes) != _range_names(name, texts):
+        return None
+    try:
+        return np.array(texts, dtype=np.float64)
+    except ValueError:  # levels that look like ranges
+        return None
+
+
+def _range_names(name: str, edges: Sequence[str]) -> tuple[str, ...]:
+    between = (f"{low} < {name} ≤ {high}" for low, high in pairwise(edges))
+    return (f"{name} ≤ {edges[0]}", *between, f"{name} > {edges[-1]}")
+
+
+def count_below(edges: Numbers, values: Numbers) -> npt.NDArray[np.int32]:
     """Return the number of edges strictly below each value."""
     return np.searchsorted(edges, values, side="left").astype(np.int32)
 
 
 def _format_edges(edges: Numbers, values: Numbers) -> list[str]:
     """Format the edges with six digits, or as many more as it takes for the text to be true of every row."""
-    labels = _count_below(edges, values)
+    labels = count_below(edges, values)
     for digits in range(6, 17):
         texts = [f"{edge:.{digits}g}" for edge in edges]
-        if np.array_equal(_count_below(np.array(texts, dtype=np.float64), values), labels):
+        if np.array_equal(count_below(np.array(texts, dtype=np.float64), values), labels):
             return texts
     return [repr(float(edge)) for edge in edges]
 

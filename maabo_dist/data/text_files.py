@@ -4,7 +4,8 @@ import codecs
 import csv
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,41 +25,52 @@ MISSING_TEXTS = (
 )
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
-_DECIMAL_COMMA = r"\s*[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?\s*"
-_BLOCK_BYTES = 1 << 25  # the longest line that can be read: room for a header of a million columns
+DECIMAL_COMMA = r"\s*[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?\s*"
+BLOCK_BYTES = 1 << 25  # the longest line that can be read: room for a header of a million columns
 
 
 def read_text(path: Path, kind: str, na_values: tuple[str, ...]) -> pd.DataFrame:
     """Read a delimited file of any encoding; one that is not UTF-8 is converted first."""
+    with as_utf8(path, kind) as (readable, notes):
+        separator = find_separator(header_line(readable), kind)
+        frame = _read_decimal_commas(_read_delimited(readable, separator, na_values), separator)
+    later = frame.attrs.pop(NOTES, ())
+    return with_notes(frame, [*notes, *later])
+
+
+@contextmanager
+def as_utf8(path: Path, kind: str) -> Iterator[tuple[Path, list[str]]]:
+    """Yield the file, or a copy in UTF-8 if it has another encoding, and notes. Errors name the file itself."""
     problem = encoding_problem(path)
     if problem is None:
-        separator = find_separator(header_line(path), kind)
-        return _read_decimal_commas(_read_delimited(path, separator, na_values), separator)
-    content = b"".join(_lines(path))
-    encoding = _guess_encoding(content)
-    if encoding is None:
-        raise DatasetError(f"{problem} Save the file again with the encoding UTF-8.")
+        yield path, []
+        return
     with TemporaryDirectory() as folder:
         converted = Path(folder, f"{path.name.removesuffix('.gz').rpartition('.')[0]}{kind}")
-        converted.write_text(content.decode(encoding), encoding="utf-8", newline="")
+        encoding = _convert(path, converted)
+        if encoding is None:
+            raise DatasetError(f"{problem} Save the file again with the encoding UTF-8.")
         try:
-            frame = read_text(converted, kind, na_values)
+            yield converted, [f"{problem} It was read as {_TITLES[encoding]}."]
         except DatasetError as error:
-            raise DatasetError(str(error).replace(str(converted), str(path))) from None
-    title = {"cp1252": "Windows-1252", "latin-1": "Latin-1", "utf-16": "UTF-16"}[encoding]
-    notes = frame.attrs.pop(NOTES, ())
-    return with_notes(frame, [f"{problem} It was read as {title}.", *notes])
+            message = str(error).replace(str(converted), str(path))
+            raise DatasetError(message, field=error.field, remedy=error.remedy) from None
 
 
-def _guess_encoding(content: bytes) -> str | None:
-    """Return the encoding of text that is not UTF-8; None if it is not text."""
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+_TITLES = {"cp1252": "Windows-1252", "latin-1": "Latin-1", "utf-16": "UTF-16"}
+
+
+def _convert(path: Path, copy: Path) -> str | None:
+    """Write the file in UTF-8, and return the encoding that it has; None if it is not text."""
+    first = next(_lines(path), b"")
+    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         candidates: tuple[str, ...] = ("utf-16",)
     else:
-        candidates = () if b"\0" in content else ("cp1252", "latin-1")
+        candidates = () if any(b"\0" in line for line in _lines(path)) else ("cp1252", "latin-1")
     for encoding in candidates:
         try:
-            content.decode(encoding)
+            with copy.open("w", encoding="utf-8", newline="") as file:
+                file.writelines(codecs.iterdecode(_lines(path), encoding))
         except UnicodeDecodeError:
             continue
         return encoding
@@ -74,11 +86,20 @@ def _read_decimal_commas(frame: pd.DataFrame, separator: str) -> pd.DataFrame:
         if not pd.api.types.is_string_dtype(cells.dtype) and not pd.api.types.is_object_dtype(cells.dtype):
             continue
         texts = cells.dropna().astype(str)
-        if len(texts) and texts.str.fullmatch(_DECIMAL_COMMA).all() and texts.str.contains(",").any():
-            numbers = texts.str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
-            frame[name] = pd.to_numeric(numbers).astype(float).reindex(frame.index)
+        if len(texts) and texts.str.fullmatch(DECIMAL_COMMA).all() and texts.str.contains(",").any():
+            frame[name] = parse_decimal_commas(texts).reindex(frame.index)
             converted.append(str(name))
-    return with_notes(frame, [f"Read the decimal commas of {format_names(converted)}."] if converted else [])
+    return with_notes(frame, decimal_comma_notes(converted))
+
+
+def parse_decimal_commas(texts: pd.Series) -> pd.Series:
+    """Return the numbers of texts such as `1.234,5`."""
+    return pd.to_numeric(texts.str.replace(".", "", regex=False).str.replace(",", ".", regex=False)).astype(float)
+
+
+def decimal_comma_notes(columns: Sequence[str]) -> list[str]:
+    """Return the note on columns whose decimal commas were read."""
+    return [f"Read the decimal commas of {format_names(columns)}."] if columns else []
 
 
 def _read_delimited(path: Path, separator: str, na_values: tuple[str, ...]) -> pd.DataFrame:
@@ -92,20 +113,29 @@ def _read_delimited(path: Path, separator: str, na_values: tuple[str, ...]) -> p
     except (DatasetError, MemoryError):
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise DatasetError(_explain_text(path, separator, first_line(error))) from error
-    raise DatasetError(_explain_text(path, separator, "it holds bytes that are not text"))
+        raise DatasetError(explain_text(path, separator, first_line(error))) from error
+    raise DatasetError(explain_text(path, separator, "it holds bytes that are not text"))
 
 
 def _parse(path: Path, separator: str, na_values: tuple[str, ...], types: dict[str, Any]) -> Any:
-    return arrow_csv.read_csv(
-        str(path),
-        read_options=arrow_csv.ReadOptions(block_size=_BLOCK_BYTES),
+    return arrow_csv.read_csv(str(path), **parser_options(separator, na_values, types))
+
+
+def parser_options(
+    separator: str, na_values: tuple[str, ...], types: dict[str, Any], columns: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the options of Arrow's readers of CSV; without `columns`, they read all."""
+    return {
+        "read_options": arrow_csv.ReadOptions(block_size=BLOCK_BYTES),
         # Without newlines_in_values, a quoted line break at the end of a block would split its row.
-        parse_options=arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True),
-        convert_options=arrow_csv.ConvertOptions(
-            column_types=types, null_values=[*MISSING_TEXTS, *na_values], strings_can_be_null=True
+        "parse_options": arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+        "convert_options": arrow_csv.ConvertOptions(
+            column_types=types,
+            null_values=[*MISSING_TEXTS, *na_values],
+            strings_can_be_null=True,
+            include_columns=list(columns) or None,
         ),
-    )
+    }
 
 
 def header_line(path: Path) -> bytes:
@@ -138,7 +168,7 @@ def _lines(path: Path) -> Iterator[bytes]:
         ) from error
 
 
-def _explain_text(path: Path, separator: str, reason: str) -> str:
+def explain_text(path: Path, separator: str, reason: str) -> str:
     """Read the file again, slowly, to find the position where the parser stopped."""
     problems = _row_problems(path, separator)
     if not problems and sum(1 for line in _lines(path) if line.strip()) == 1:

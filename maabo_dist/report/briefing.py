@@ -15,11 +15,13 @@ from maabo_dist.rules.statistics import wilson
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 # Classes whose shares the headline names.
 _MAX_CLASSES = 2
-# If all or none of fewer rows have a class, the sentence says so instead of giving a share of 100.
-_FEW_ROWS = 100
+# A share of fewer rows is given as it was counted: `5 of 7`. So is that of somewhat more rows if it is all or none.
+_FEW_ROWS, _FEW_EQUAL_ROWS = 20, 100
 _UNSEEN = "on rows the search never saw"
 
 TENTATIVE_VERDICT = "tentative"
+# A weaker finding whose class is clearly more frequent than usual all the same.
+CLEARLY_WEAKER = "weaker but clear"
 
 
 class VerdictWords(NamedTuple):
@@ -48,8 +50,9 @@ VERDICTS: dict[str, VerdictWords] = {
     ),
     Verdict.WEAKER: VerdictWords(
         "Weaker",
-        "On rows that were kept away from the search, the class is still more frequent than usual, but less so than "
-        "among the rows that were searched. Rely on the figure from the unseen rows.",
+        "On rows that were kept away from the search, the class is more frequent than usual, but less so than among "
+        "the rows that were searched. The difference may be small, such as 97 in place of 100 of 100. Rely on the "
+        "figures from the unseen rows, and on their interval: the card shows both.",
         "was weaker",
         "were weaker",
     ),
@@ -90,16 +93,22 @@ class Comparison(NamedTuple):
 
     @property
     def is_small(self) -> bool:
-        """True if all or none of a few rows have the class: then their number says more than a share of 100."""
-        return self.hits in {0, self.rows} and self.rows < _FEW_ROWS
+        """True if so few rows are counted that their number says more than a share of 100."""
+        return self.rows < (_FEW_EQUAL_ROWS if self.hits in {0, self.rows} else _FEW_ROWS)
+
+    @property
+    def is_clear(self) -> bool:
+        """True if the class is more frequent than usual even at the lower end of the interval."""
+        return self.low > self.base
 
     @property
     def share_words(self) -> tuple[str, str]:
-        """The share and its noun: `95 of 100` rows; of a few rows `all 18 unseen` rows, `none of 9 unseen` rows."""
+        """The share and its noun: `95 of 100` rows; of few rows `all 18 unseen` rows, `5 of 7 unseen` rows."""
         if not self.is_small:
             return of_hundred(self.share), "rows"
         rows = f"{self.rows} unseen" if self.unseen else f"{self.rows}"
-        return f"all {rows}" if self.hits else f"none of {rows}", "rows" if self.rows > 1 else "row"
+        share = f"all {rows}" if self.hits == self.rows else f"{self.hits or 'none'} of {rows}"
+        return share, "rows" if self.rows > 1 else "row"
 
     @property
     def label(self) -> str:
@@ -124,13 +133,18 @@ def useful_order(document: ResultDocument) -> list[RuleRecord]:
     return sorted(passed, key=lambda rule: _rank(rule, document.dataset)) if document.lists_findings else passed
 
 
+def in_order(document: ResultDocument) -> tuple[list[RuleRecord], list[RuleRecord]]:
+    """Return the rules in the order of the briefing, and the findings that failed on held-out rows apart from them."""
+    return useful_order(document), split_failed(document)[1]
+
+
 def _rank(rule: RuleRecord, dataset: DatasetInfo) -> int:
     """2 for a tentative finding, 1 for one that lost most of its advantage on unseen rows, 0 for all others."""
     if verdict_text(rule) == TENTATIVE_VERDICT:
         return 2
     comparison = compare(rule, dataset)
     kept = comparison.share - comparison.base >= ((comparison.mined or 0.0) - comparison.base) / 2
-    return 0 if rule.verdict is not Verdict.WEAKER or (kept and comparison.low > comparison.base) else 1
+    return 0 if rule.verdict is not Verdict.WEAKER or (kept and comparison.is_clear) else 1
 
 
 def of_hundred(share: float) -> str:
@@ -163,7 +177,7 @@ def covered_text(rule: RuleRecord, document: ResultDocument) -> str:
 
 def headline(document: ResultDocument) -> str:
     """Return what was found and how sure it is, in one sentence."""
-    passed, failed = useful_order(document), split_failed(document)[1]
+    passed, failed = in_order(document)
     noun, so_far = document.noun, " so far" if document.running else ""
     target = printable(document.dataset.target)
     if not passed:
@@ -207,7 +221,7 @@ def _shares_text(document: ResultDocument, rules: Sequence[RuleRecord]) -> str:
 
 def _verdicts_text(rules: Sequence[RuleRecord], document: ResultDocument) -> str:
     """`all three held up on rows the search never saw`; `two held up on … never saw, one was weaker and one failed`."""
-    verdicts = Counter(map(verdict_text, rules))
+    verdicts = Counter(_headline_verdict(rule, document.dataset) for rule in rules)
     if not document.dataset.parts.holdout:
         return _untested_text(len(rules), verdicts[TENTATIVE_VERDICT])
     if len(verdicts) == 1:
@@ -216,7 +230,8 @@ def _verdicts_text(rules: Sequence[RuleRecord], document: ResultDocument) -> str
             return f"none could be tested {_UNSEEN}"
         return f"{_all(count)} {_phrase(verdict, count)} {_UNSEEN}"
     held = verdicts.pop(Verdict.HELD_UP, 0)
-    others = [f"{_number(verdicts[name])} {_phrase(name, verdicts[name])}" for name in VERDICTS if verdicts[name]]
+    names = [CLEARLY_WEAKER, *VERDICTS]
+    others = [f"{_number(verdicts[name])} {_phrase(name, verdicts[name])}" for name in names if verdicts[name]]
     return ", ".join([f"{_number(held) if held else 'none'} held up {_UNSEEN}", *others[:-1]]) + f" and {others[-1]}"
 
 
@@ -229,7 +244,15 @@ def _untested_text(count: int, tentative: int) -> str:
     return f"{text}, and {_number(tentative)} {_phrase(TENTATIVE_VERDICT, tentative)}" if tentative else text
 
 
+def _headline_verdict(rule: RuleRecord, dataset: DatasetInfo) -> str:
+    """The verdict of a finding; of a weaker one, whether it is still clearly better than chance."""
+    is_clear = rule.verdict is Verdict.WEAKER and compare(rule, dataset).is_clear
+    return CLEARLY_WEAKER if is_clear else verdict_text(rule)
+
+
 def _phrase(verdict: str, count: int) -> str:
+    if verdict == CLEARLY_WEAKER:
+        return f"{VERDICTS[Verdict.WEAKER].one if count == 1 else VERDICTS[Verdict.WEAKER].several} but still clear"
     return VERDICTS[verdict].one if count == 1 else VERDICTS[verdict].several
 
 

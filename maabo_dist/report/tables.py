@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from maabo_dist._util.text import printable
 from maabo_dist.contract.conditions import ConditionRecord
-from maabo_dist.contract.result import ResultDocument
+from maabo_dist.contract.result import DatasetInfo, ResultDocument
 from maabo_dist.contract.rules import HoldoutRecord, RuleRecord
 from maabo_dist.contract.wording import conditions_text, dropped_texts, predicted_text, stand_in_text
+from maabo_dist.report.briefing import VERDICTS, finding_sentence, headline, in_order
 from maabo_dist.report.summary import (
     adjusted_p_text,
     also_seen_text,
     no_rules_texts,
-    split_failed,
     verdict_text,
     with_failed_heading,
 )
@@ -33,24 +33,25 @@ def to_csv(document: ResultDocument) -> str:
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(_csv_header(document.dataset.classes))
-    writer.writerows(map(_csv_cells, document.rules))
+    writer.writerows(_csv_cells(rule, document.dataset) for rules in in_order(document) for rule in rules)
     return text.getvalue()
 
 
 def to_markdown(document: ResultDocument) -> str:
-    """A table that GitHub and most other renderers show as it is meant."""
+    """The headline and a table of the findings, or a table of the paper's rules, as GitHub and most others show it."""
     columns = _markdown_columns(document)
     remarks = [f"**{title}** {_markdown_text(reason)}" for title, reason in no_rules_texts(document)]
     remarks += [_markdown_text(record.text) for record in document.missing_classes]
     if not document.rules:
         return "\n\n".join(remarks) + "\n"
-    tables = [_markdown_table(rules, columns) for rules in split_failed(document)]
-    return "\n\n".join([*with_failed_heading(tables, document, "**{}**\n\n"), *remarks]) + "\n"
+    title = [f"**{_markdown_text(headline(document))}.**"] if document.lists_findings else []
+    tables = [_markdown_table(rules, columns) for rules in in_order(document)]
+    return "\n\n".join([*title, *with_failed_heading(tables, document, "**{}**\n\n"), *remarks]) + "\n"
 
 
 def _csv_header(classes: Sequence[str]) -> list[str]:
     return [
-        *("rule", "if", "then"),
+        *("rule", "if", "then", "sentence"),
         *("evidence", "rows", "precision", "precision_low", "precision_high", "verdict", "adjusted_p", "certified_by"),
         *("n", "gini"),
         *(f"n[{name}]" for name in classes),
@@ -63,11 +64,12 @@ def _csv_header(classes: Sequence[str]) -> list[str]:
     ]
 
 
-def _csv_cells(rule: RuleRecord) -> list[object]:
+def _csv_cells(rule: RuleRecord, dataset: DatasetInfo) -> list[object]:
     similar, source = rule.most_similar, rule.source
     return [
         rule.id,
         *(_defuse(conditions_text(rule.premise, exact=True)), _defuse(rule.label)),
+        _defuse(finding_sentence(rule, dataset)),
         *_evidence_cells(rule),
         *(verdict_text(rule), *_cells(rule.certificate, ("p", "method"))),
         *(rule.n, rule.gini),
@@ -130,9 +132,7 @@ def _markdown_table(rules: Sequence[RuleRecord], columns: Sequence[_Column]) -> 
 def _markdown_columns(document: ResultDocument) -> list[_Column]:
     columns = [
         _Column("rule", lambda rule: rule.id, number=False),
-        _Column("if", lambda rule: _markdown_text(conditions_text(rule.premise)), number=False),
-        _Column("then", lambda rule: _markdown_text(predicted_text(rule, document.dataset)), number=False),
-        *(_finding_columns(document) if document.lists_findings else _paper_columns()),
+        *(_finding_columns(document) if document.lists_findings else _paper_columns(document)),
     ]
     if document.repeats:
         columns.append(_Column("comes back", lambda rule: _rounded(rule.stability.share if rule.stability else None)))
@@ -143,8 +143,10 @@ def _markdown_columns(document: ResultDocument) -> list[_Column]:
     return columns
 
 
-def _paper_columns() -> list[_Column]:
+def _paper_columns(document: ResultDocument) -> list[_Column]:
     return [
+        _Column("if", lambda rule: _markdown_text(conditions_text(rule.premise)), number=False),
+        _Column("then", lambda rule: _markdown_text(predicted_text(rule, document.dataset)), number=False),
         _Column("n", lambda rule: f"{rule.n:,}"),
         _Column("Gini", lambda rule: f"{rule.gini:.3f}"),
         _Column("precision (training)", lambda rule: _rounded(rule.train.precision)),
@@ -155,21 +157,21 @@ def _paper_columns() -> list[_Column]:
 
 
 def _finding_columns(document: ResultDocument) -> list[_Column]:
-    """The figures of held-out rows first, if there are any."""
-    mined = [
-        _Column("rows (mined)", lambda rule: f"{rule.mined_n:,}"),
-        _Column("precision (mined)", lambda rule: _rounded(rule.mined_precision)),
+    """The verdict and the sentence, as in the briefing; then the figures of unseen rows, if there are any."""
+    searched = [
+        _Column("searched rows", lambda rule: f"{rule.mined_n:,}"),
+        _Column("precision (searched)", lambda rule: _rounded(rule.mined_precision)),
     ]
-    held_out = [
-        _Column("rows (held out)", lambda rule: f"{rule.holdout.n:,}" if rule.holdout else ""),
-        _Column("precision (held out)", lambda rule: _rounded(rule.holdout.precision if rule.holdout else None)),
+    unseen = [
+        _Column("unseen rows", lambda rule: f"{rule.holdout.n:,}" if rule.holdout else ""),
+        _Column("precision (unseen)", lambda rule: _rounded(rule.holdout.precision if rule.holdout else None)),
         _Column("95 % interval", lambda rule: _interval(rule.holdout)),
     ]
     return [
-        *(held_out if document.dataset.parts.holdout else []),
-        *mined,
-        _Column("base rate", lambda rule: _rounded(document.dataset.base_rates[rule.label])),
-        _Column("verdict", verdict_text, number=False),
+        _Column("verdict", lambda rule: VERDICTS[verdict_text(rule)].name.lower(), number=False),
+        _Column("finding", lambda rule: _markdown_text(finding_sentence(rule, document.dataset)), number=False),
+        *(unseen if document.dataset.parts.holdout else []),
+        *searched,
         _Column("adjusted p", lambda rule: adjusted_p_text(rule).replace("<", "&lt;")),
         *([_Column("also", _markdown_also, number=False)] if any(map(also_seen_text, document.rules)) else []),
     ]

@@ -1,4 +1,4 @@
-"""Intervals and tests for counts of rows: Wilson, Fisher's exact test, Fisher's combination, Benjamini–Hochberg.
+"""Intervals and tests for counts of rows: Wilson, Fisher's exact test, Fisher's combination, Benjamini–Hochberg, Holm.
 
 The numbers that decide which conditions stay and the numbers that reports show come from the same functions. Decisions
 must be the same on every machine: what they need is computed with +, −, ×, ÷ of doubles in a fixed order.
@@ -71,6 +71,15 @@ def benjamini_hochberg(p_values: npt.ArrayLike) -> Floats:
     order = np.argsort(p, kind="stable")[::-1]
     adjusted = np.empty(len(p))
     adjusted[order] = np.minimum.accumulate(p[order] * len(p) / np.arange(len(p), 0, -1))
+    return np.minimum(adjusted, 1.0)
+
+
+def holm(p_values: npt.ArrayLike) -> Floats:
+    """Adjusted p-values: the chance of any false positive at which each test would be called significant."""
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
     return np.minimum(adjusted, 1.0)
 
 

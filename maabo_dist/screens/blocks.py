@@ -1,5 +1,6 @@
 """Divide the pairs and triples of a table into blocks, and estimate how long they take. No kernel is loaded for it."""
 
+from collections.abc import Sequence
 from math import comb
 
 import numpy as np
@@ -14,8 +15,16 @@ SECONDS_PER_TRIPLE, SECONDS_PER_TRIPLE_WORD, SECONDS_PER_SECOND = 24e-9, 0.55e-9
 
 def pair_blocks(features: int, pieces: int) -> list[tuple[int, int]]:
     """Return ranges of the pairs' first features, with about equally many pairs each."""
+    return divide_pairs(features, [1.0] * pieces)
+
+
+def divide_pairs(features: int, shares: Sequence[float]) -> list[tuple[int, int]]:
+    """Return ranges of the pairs' first features, whose numbers of pairs are about in the ratio of these shares."""
+    if not features:
+        return []
     pairs = np.cumsum(np.arange(features - 1, -1, -1, dtype=np.int64))
-    targets = pairs[-1] * np.arange(1, pieces + 1) // pieces if features else np.empty(0, np.int64)
+    until = np.cumsum(shares)
+    targets = np.round(pairs[-1] * (until / until[-1])).astype(np.int64)
     stops = np.unique(np.searchsorted(pairs, targets) + 1)
     return [(int(start), int(stop)) for start, stop in zip([0, *stops[:-1]], stops, strict=True)]
 

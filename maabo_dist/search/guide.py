@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util.jit import kernel
+from maabo_dist._util.subset_rows import SelectedRows
 from maabo_dist.search import maa
 from maabo_dist.search.space import ProposedSubsets, Subsets, SubsetSpace
 from maabo_dist.search.tally import ENTERS_LOW, LEAVES_LOW, ContainmentTally, direct_overlaps
@@ -166,6 +167,10 @@ class ScoreGuide:
     def high(self, proposed: ProposedSubsets) -> Subsets:
         """Return the high-scoring subsets (U⁺), in no particular order."""
         return proposed.rows[self._history.high]
+
+    def high_rows(self, proposed: ProposedSubsets) -> SelectedRows:
+        """Return the same without copying them: there may be millions, of which a batch needs a few hundred."""
+        return SelectedRows(proposed.rows, self._history.high)
 
     def high_frequencies(self, proposed: ProposedSubsets) -> npt.NDArray[np.int64]:
         """(D): the number of high subsets in which each feature occurs."""

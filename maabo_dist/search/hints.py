@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util import draws
-from maabo_dist._util.subset_rows import rows_by_size, widen
+from maabo_dist._util.subset_rows import SelectedRows, rows_by_size, widen
 from maabo_dist.screens.screen import Screen
 from maabo_dist.search.limited_hints import LimitTable
 from maabo_dist.search.space import Subsets, SubsetSpace
@@ -53,18 +53,25 @@ class HintSampler:
             [sampler.completions(each, self._substream(stream, size)) for size, sampler in samplers.items()]
         )[:count]
 
-    def neighbours(self, high: Subsets, count: int, stream: int) -> Subsets:
+    def neighbours(self, high: Subsets | SelectedRows, count: int, stream: int) -> Subsets:
         """Return high-scoring subsets with one feature changed, added or left out; each equally likely."""
         if not len(high):
             return np.empty((0, self._width), np.int32)
         neighbours: list[Subsets] = []
-        for size, _, own in rows_by_size(high, tuple(self._samplers)):
-            neighbours += self._near(own, round(count * len(own) / len(high)), self._substream(stream, size))
+        for size, own in self._by_size(high):
+            neighbours += self._near(size, own, round(count * len(own) / len(high)), self._substream(stream, size))
         return self._take_turns(neighbours)
 
-    def _near(self, own: Subsets, count: int, stream: int) -> Iterator[Subsets]:
+    def _by_size(self, high: Subsets | SelectedRows) -> Iterator[tuple[int, Subsets | SelectedRows]]:
+        """Yield each size that occurs, and the subsets of this size. A single size needs no copy."""
+        if len(self._samplers) == 1:
+            yield next(iter(self._samplers)), high
+            return
+        for size, _, own in rows_by_size(high[:], tuple(self._samplers)):
+            yield size, own
+
+    def _near(self, size: int, own: Subsets | SelectedRows, count: int, stream: int) -> Iterator[Subsets]:
         """The neighbours of subsets of one size: half of them of that size, the others of the sizes next to it."""
-        size = own.shape[1]
         more, less = size + 1 in self._samplers, size - 1 in self._samplers
         each = count // 2 // max(1, more + less)
         yield self._samplers[size].neighbours(own, count - each * (more + less), self._substream(stream, SAME))
@@ -159,7 +166,7 @@ class SizeHints:
         further = self._draw_features(uniform[:, 2:], draws.mix(stream))
         return self._fit(np.concatenate([pairs, further], axis=1), stream)
 
-    def neighbours(self, high: Subsets, count: int, stream: int) -> Subsets:
+    def neighbours(self, high: Subsets | SelectedRows, count: int, stream: int) -> Subsets:
         """High-scoring subsets with one feature changed, for one that is promising or drawn from all."""
         uniform = _uniform(stream, count, 3)
         subsets = high[_ranks(uniform[:, 0], len(high))]

@@ -135,7 +135,8 @@ def _screens_triples(plan: SearchPlan, settings: MiningSettings, rows: int, clas
     repeats = 0 if independent else MIN_SHUFFLES
     if settings.certify not in {"auto", "off"}:
         repeats = int(settings.certify)
-    if seconds > max(MAX_TRIPLE_SECONDS / (1 + repeats), tree_seconds(plan, settings, rows)):
+    trees = plan.trees * tree_seconds(plan, settings, rows=rows)
+    if seconds > max(MAX_TRIPLE_SECONDS / (1 + repeats), trees):
         return False
     # Not at the expense of searches on shuffled labels, which repeat all of it.
     shuffles, fewer = (
@@ -223,13 +224,13 @@ def _settle_candidates(settings: MiningSettings, space: int) -> int | None:
 
 def core_seconds(plan: SearchPlan, settings: MiningSettings, *, rows: int, classes: int) -> float:
     """Estimate the time on one core for a table of this many rows and classes, before the split."""
-    return tree_seconds(plan, settings, rows) + _screen_seconds(plan, settings, rows, classes)
+    trees = plan.trees * tree_seconds(plan, settings, rows=rows)
+    return trees + _screen_seconds(plan, settings, rows, classes)
 
 
-def tree_seconds(plan: SearchPlan, settings: MiningSettings, rows: int) -> float:
-    """Estimate the time on one core that the trees take."""
-    cells = tree_rows(settings, rows) * plan.subset_size * settings.max_depth
-    return plan.trees * (SECONDS_PER_TREE + SECONDS_PER_CELL * cells)
+def tree_seconds(plan: SearchPlan, settings: MiningSettings, *, rows: int) -> float:
+    """Estimate the time of one tree on one core."""
+    return SECONDS_PER_TREE + SECONDS_PER_CELL * tree_rows(settings, rows) * plan.subset_size * settings.max_depth
 
 
 def _screen_seconds(plan: SearchPlan, settings: MiningSettings, rows: int, classes: int) -> float:

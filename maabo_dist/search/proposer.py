@@ -134,7 +134,7 @@ class SubsetProposer:
         """Return candidates that the screens and the high-scoring subsets suggest, in their shares of all."""
         near, completed = round(self._settings.neighbours * candidates), round(self._settings.completions * candidates)
         return [
-            hints.neighbours(guide.high(self.proposed), near, self._stream(Purpose.NEIGHBOURS)),
+            hints.neighbours(guide.high_rows(self.proposed), near, self._stream(Purpose.NEIGHBOURS)),
             hints.completions(completed, self._stream(Purpose.COMPLETIONS)),
         ]
 

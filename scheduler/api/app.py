@@ -11,7 +11,20 @@ from fastapi.openapi.utils import get_openapi
 from maabo_dist._version import __version__
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.contract.problem import Problem
-from scheduler.api import audit, datasets, events, health, jobs, monitoring, plans, problems, results, tokens, ui
+from scheduler.api import (
+    audit,
+    datasets,
+    events,
+    health,
+    jobs,
+    monitoring,
+    new_data,
+    plans,
+    problems,
+    results,
+    tokens,
+    ui,
+)
 from scheduler.api.broadcaster import EventBroadcaster
 from scheduler.api.dependencies import ApiState
 from scheduler.api.middleware import BodyLimitMiddleware, CorrelationMiddleware
@@ -25,7 +38,8 @@ from scheduler.resources import Resources
 
 logger = StructuredLogger("maabo.api")
 
-_MODULES = (datasets, plans, jobs, events, results, tokens, audit, health, monitoring, ui)
+# Requests try the routes in this order.
+_MODULES = (jobs, datasets, plans, events, results, new_data, tokens, audit, health, monitoring, ui)
 THREADS = 100  # requests handled at the same time, not counting open event streams
 _DESCRIPTION = """Mines short lists of reliable, dissimilar if-then rules from tables.
 

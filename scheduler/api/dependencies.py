@@ -1,6 +1,7 @@
 """Dependencies of the routes: the state of the API process, the caller with its permissions, and pages of lists.
 
-Every request looks its token up, so a revoked token stops working immediately.
+A token that was looked up within the last second is not looked up again. A token that is revoked through this process
+stops working immediately.
 """
 
 import json
@@ -8,6 +9,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -15,6 +17,7 @@ from fastapi import Depends, Query, Request
 from starlette.concurrency import run_in_threadpool
 
 from maabo_dist._util.network import is_loopback
+from maabo_dist.contract.job import Obstacle
 from maabo_dist.errors import SettingsError
 from scheduler.api.lookups import SharedCalls
 from scheduler.api.problems import ForbiddenError, UnauthorizedError, correlation_of
@@ -27,10 +30,12 @@ from scheduler.ledger.tenants import SCOPES, TokenRow
 from scheduler.resources import Resources
 
 if TYPE_CHECKING:
+    from scheduler.api.details import Rendered  # which imports this module
     from scheduler.api.monitoring import ApiMetrics  # which imports this module
 
 
 DEFAULT_TENANT = "default"
+OUTAGE_SECONDS = 1.0
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 Loader = Callable[["ApiState", Sequence[Key]], Mapping[Key, Value | Exception]]
@@ -47,6 +52,9 @@ class ApiState:
     limits: RateLimits
     uses: TokenUses
     funnels: dict[str, dict[str, Any] | None] = field(default_factory=dict, repr=False)  # of jobs that are done
+    statuses: "dict[str, Rendered]" = field(default_factory=dict, repr=False)  # by job
+    details: "dict[str, Rendered]" = field(default_factory=dict, repr=False)
+    _outages: tuple[float, dict[str, Obstacle]] = field(default=(0.0, {}), repr=False)
     _tokens_exist: bool = field(default=False, repr=False)
     _calls: dict[Any, SharedCalls[Any, Any]] = field(default_factory=dict, repr=False)
 
@@ -54,6 +62,12 @@ class ApiState:
     def ledger(self) -> Ledger:
         """The ledger of the cluster."""
         return self.resources.ledger
+
+    def current_outages(self) -> dict[str, Obstacle]:
+        """Return what schedulers cannot use, by scheduler; at most a second old."""
+        if monotonic() - self._outages[0] > OUTAGE_SECONDS:
+            self._outages = monotonic(), self.ledger.outages.by_owner()
+        return self._outages[1]
 
     async def needs_tokens(self) -> bool:
         """True once any token has been created, even if all tokens have been revoked since."""
@@ -63,10 +77,17 @@ class ApiState:
 
     async def call(self, load: Loader[Key, Value], key: Key) -> Value | None:
         """Return the value that `load` finds for a key, together with the keys of other requests."""
+        value: Value | None = await self._shared(load).get(key)
+        return value
+
+    def start(self, load: Loader[Key, Value], key: Key) -> None:
+        """Have `load` called with a key, together with those of other requests, without waiting for it."""
+        self._shared(load).start(key)
+
+    def _shared(self, load: Loader[Key, Value]) -> SharedCalls[Key, Value]:
         if load not in self._calls:
             self._calls[load] = SharedCalls(partial(load, self))
-        value: Value | None = await self._calls[load].get(key)
-        return value
+        return self._calls[load]
 
 
 def _find_any_token(api: ApiState, keys: Sequence[None]) -> dict[None, bool]:
@@ -151,7 +172,8 @@ async def _find_caller(request: Request) -> Caller:
     if not await api.needs_tokens():
         _check_local(request)
         return Caller(DEFAULT_TENANT, frozenset(SCOPES), api, None, address, correlation)
-    found = await api.call(_find_tokens, _token_text(request.headers.get("authorization")))
+    text = _token_text(request.headers.get("authorization"))
+    found = api.ledger.tokens.find_recent(text) or await api.call(_find_tokens, text)
     row = _check_token(found, api.resources.clock())
     caller = Caller(row.tenant, row.scopes, api, row.id, address, correlation)
     if api.uses.is_new(row.id, address):

@@ -1,7 +1,8 @@
 """What the API shows of jobs: `Job`, their status, and `JobDetails`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -9,14 +10,19 @@ from redis import RedisError
 
 from maabo_dist.contract import names
 from maabo_dist.contract.api import Job
-from maabo_dist.contract.job import JobRecord, JobState
+from maabo_dist.contract.job import JobRecord, JobState, Obstacle
 from maabo_dist.contract.selection import FunnelCounts
 from maabo_dist.settings import MiningSettings, TableSettings
 from scheduler.api.dependencies import ApiState
 from scheduler.ledger.jobs import JobRow
 from scheduler.resources import Resources
 
-MAX_FUNNELS = 1000  # that a process remembers
+MAX_FUNNELS, MAX_RENDERED = 1000, 1000  # that a process remembers
+_HELD = {JobState.RUNNING, JobState.MINING}  # a scheduler works on these jobs
+# Choosing the rules and computing the figures of the report, after the search.
+RULES_SECONDS = 0.7
+# The time left is estimated from a search of this many seconds, or with this share of its trees.
+MIN_SECONDS, MIN_SHARE = 1.0, 0.05
 
 
 class JobDetails(Job):
@@ -37,16 +43,23 @@ def job_details(api: ApiState, row: JobRow) -> JobDetails:
 
 def all_details(api: ApiState, rows: Sequence[JobRow]) -> list[JobDetails]:
     """Like `job_details`, of several jobs."""
-    return [
-        JobDetails.model_construct(
-            **dict(status),
-            table=row.spec.dataset.settings,
-            settings=row.spec.settings,
-            correlation=row.spec.correlation,
-            funnel=None if status.rules is None else _find_funnel(api, row),
-        )
-        for row, status in zip(rows, job_statuses(api, rows), strict=True)
-    ]
+    return [_details(api, row, live) for row, live in zip(rows, _find_live(api, rows), strict=True)]
+
+
+def new_details(api: ApiState, row: JobRow) -> JobDetails:
+    """Return the details of a job that has just been added."""
+    return _details(api, row, _ENDED)
+
+
+def _details(api: ApiState, row: JobRow, live: "_Live") -> JobDetails:
+    status = _status(row, live)
+    return JobDetails.model_construct(
+        **dict(status),
+        table=row.spec.dataset.settings,
+        settings=row.spec.settings,
+        correlation=row.spec.correlation,
+        funnel=None if status.rules is None else _find_funnel(api, row),
+    )
 
 
 def _find_funnel(api: ApiState, row: JobRow) -> dict[str, Any] | None:
@@ -79,6 +92,16 @@ def find_document(resources: Resources, row: JobRow) -> str | bytes | None:
     return preliminary
 
 
+def time_left(seconds: float, trees: int, planned: int) -> float | None:
+    """Estimate the time to the end of a job from the time that its trees so far have taken; None if they are few.
+
+    The first trees include the start of the search and say little about the others.
+    """
+    if not trees or (seconds < MIN_SECONDS and trees < MIN_SHARE * planned):
+        return None
+    return max(0.0, seconds * (planned - trees) / trees) + RULES_SECONDS
+
+
 def progress_fields(record: JobRecord) -> dict[str, Any]:
     """Return the fields of `JobProgress`. The job is assumed to continue at its average speed so far."""
     progress = eta = None
@@ -86,8 +109,8 @@ def progress_fields(record: JobRecord) -> dict[str, Any]:
         progress = 1.0
     elif record.planned:
         progress = min(1.0, record.trees / record.planned)
-        if record.state is JobState.RUNNING and record.trees and record.obstacle is None:
-            eta = max(0.0, record.seconds * (record.planned - record.trees) / record.trees)
+        if record.state is JobState.RUNNING and record.obstacle is None:
+            eta = time_left(record.seconds, record.trees, record.planned)
     return record.model_dump() | {"progress": progress, "eta_seconds": eta}
 
 
@@ -96,19 +119,87 @@ def job_statuses(api: ApiState, rows: Sequence[JobRow]) -> list[Job]:
 
     The states come from the ledger; Redis may have newer values of the rest of jobs that have not ended.
     """
-    running = [row.id for row in rows if not row.state.ended]
-    texts: list[bytes | None] = []
-    if running:
-        keys = [api.resources.settings.key(f"{names.JOB_RECORD}:{job}") for job in running]
-        with suppress(RedisError):
-            texts = api.resources.redis.mget(keys)
-    live: dict[str, JobRecord] = {}
-    for job, text in zip(running, texts, strict=False):  # no texts without Redis
-        with suppress(ValidationError):  # no record, or one of another version
-            live[job] = JobRecord.model_validate_json(text or b"")
-    statuses = []
-    for row in rows:
-        record = live[row.id].model_copy(update={"state": row.state}) if row.id in live else row.record
-        owner = {"wanted": row.command, "dataset": row.spec.dataset_id, "title": row.title, "note": row.note}
-        statuses.append(Job(**progress_fields(record), **owner))
-    return statuses
+    return [_status(row, live) for row, live in zip(rows, _find_live(api, rows), strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Live:
+    """What the ledger's row of a job does not have: its record in Redis, and the outage of its scheduler, if any."""
+
+    record: bytes | None = None
+    outage: Obstacle | None = None
+
+
+_ENDED = _Live()
+
+
+def _find_live(api: ApiState, rows: Sequence[JobRow]) -> list[_Live]:
+    unended = [row for row in rows if not row.state.ended]
+    if not unended:
+        return [_ENDED for _ in rows]
+    texts: list[bytes | None] = [None for _ in unended]
+    with suppress(RedisError):
+        texts = api.resources.redis.mget(
+            [api.resources.settings.key(f"{names.JOB_RECORD}:{row.id}") for row in unended]
+        )
+    outages = api.current_outages() if any(row.state in _HELD for row in unended) else {}
+    live = {
+        row.id: _Live(text, outages.get(row.owner or "") if row.state in _HELD else None)
+        for row, text in zip(unended, texts, strict=True)
+    }
+    return [live.get(row.id, _ENDED) for row in rows]
+
+
+def _status(row: JobRow, live: _Live) -> Job:
+    record = row.record
+    with suppress(ValidationError):  # no record, or one of another version
+        record = JobRecord.model_validate_json(live.record or b"").model_copy(update={"state": row.state})
+    if (
+        live.outage is not None
+    ):  # its record may be older: the scheduler cannot write to Redis if that is what is missing
+        record = record.model_copy(update={"obstacle": live.outage})
+    owner = {"wanted": row.command, "dataset": row.spec.dataset_id, "title": row.title, "note": row.note}
+    return Job(**progress_fields(record), **owner)
+
+
+Rendered = tuple[JobRow, _Live, bytes]
+
+
+def render_statuses(api: ApiState, rows: Sequence[JobRow]) -> list[bytes]:
+    """Return the statuses of jobs as JSON."""
+    return _render(api, rows, api.statuses, lambda row, live: (_status(row, live), True))
+
+
+def render_details(api: ApiState, rows: Sequence[JobRow]) -> list[bytes]:
+    """Return the details of jobs as JSON."""
+
+    def describe(row: JobRow, live: _Live) -> tuple[Job, bool]:
+        details = _details(api, row, live)
+        # The funnel of preliminary rules is in Redis, and changes by itself.
+        return details, details.rules is None or row.state is JobState.DONE
+
+    return _render(api, rows, api.details, describe)
+
+
+def _render(
+    api: ApiState,
+    rows: Sequence[JobRow],
+    remembered: dict[str, Rendered],
+    describe: Callable[[JobRow, _Live], tuple[Job, bool]],
+) -> list[bytes]:
+    """Return documents. Those that are still true are remembered; the ledger and Redis are read every time.
+
+    `describe` returns a document, and whether it depends on its arguments only.
+    """
+    documents = []
+    for row, live in zip(rows, _find_live(api, rows), strict=True):
+        known = remembered.get(row.id)
+        if known is None or known[0] is not row or known[1] != live:
+            job, reusable = describe(row, live)
+            known = row, live, job.model_dump_json().encode()
+            if len(remembered) >= MAX_RENDERED:
+                remembered.clear()
+            if reusable:
+                remembered[row.id] = known
+        documents.append(known[2])
+    return documents

@@ -101,8 +101,7 @@ def _check(component: str, resources: Resources) -> str:
             case "redis":
                 check_writable(resources)
             case "scheduler":
-                if not resources.redis.exists(resources.settings.key(names.CLUSTER)):
-                    return "none is running"
+                return _check_schedulers(resources)
             case "workers":
                 return _check_workers(resources)
             case "store":
@@ -114,6 +113,18 @@ def _check(component: str, resources: Resources) -> str:
     except (MaaboError, BrokerError, RedisError, OSError):
         return "cannot be reached"
     return OK
+
+
+def _check_schedulers(resources: Resources) -> str:
+    """Schedulers write to the ledger what they cannot use; this process may reach it nevertheless."""
+    outages = resources.ledger.outages.current()
+    parts = " and ".join(sorted({outage.kind for outage in outages}))
+    if not resources.redis.exists(resources.settings.key(names.CLUSTER)):
+        return f"none can use {parts}" if outages else "none is running"
+    running = len(read_records(resources)[0])
+    if outages and len(outages) >= running:
+        return f"none can use {parts}"
+    return f"{OK}, but {len(outages)} of {running} cannot use {parts}" if outages else OK
 
 
 def _check_workers(resources: Resources) -> str:

@@ -15,7 +15,7 @@ from maabo_dist.contract.api import Job, Page
 from maabo_dist.contract.job import PAST_TENSE, JobCommand, JobState
 from scheduler.api.datasets import DatasetId
 from scheduler.api.dependencies import ApiState, Caller, Cursor, Limit, Reader, Submitter, cut_page, decode_cursor
-from scheduler.api.details import JobDetails, all_details, job_details, job_statuses
+from scheduler.api.details import JobDetails, job_details, render_details, render_statuses
 from scheduler.api.problems import ConflictError, NotFoundError, documented
 from scheduler.api.routing import Router, run_while_connected
 from scheduler.api.submissions import JobRequest, SubmittedDocument, SubmittedJob, notify_scheduler, submit_all
@@ -55,6 +55,8 @@ async def submit(request: Request, body: JobRequest, caller: Submitter, key: Key
             outcome = await caller.api.call(submit_all, replace(document, columns=columns))
     if not isinstance(outcome, SubmittedJob):
         raise ConflictError("The job was deleted as soon as it was submitted.", remedy="Submit it again.")
+    if outcome.created:
+        caller.api.start(notify_scheduler, outcome.job)  # the answer need not wait for Redis
     headers = {"Location": f"/v1/jobs/{outcome.job}"}
     return Response(outcome.details, 202 if outcome.created else 200, headers, media_type=JSON)
 
@@ -98,8 +100,8 @@ def _load_pages(api: ApiState, queries: Sequence[_JobQuery]) -> dict[_JobQuery, 
             query.tenant, state=query.state, dataset=query.dataset, after=query.after, limit=query.limit + 1
         )
         page, following = cut_page(rows, query.limit, lambda row: (row.created, row.id))
-        items = [job.model_dump(mode="json") for job in job_statuses(api, page)]
-        pages[query] = to_json({"items": items, "next": following})
+        items = b",".join(render_statuses(api, page))
+        pages[query] = b'{"items":[%b],"next":%b}' % (items, to_json(following))
     return pages
 
 
@@ -108,8 +110,8 @@ def _load_documents(api: ApiState, keys: Sequence[tuple[str, str]]) -> dict[tupl
     wanted = set(keys)
     rows = api.ledger.jobs.get_many({job for _, job in keys})
     chosen = [row for row in rows if (row.spec.tenant, row.id) in wanted]
-    details = zip(chosen, all_details(api, chosen), strict=True)
-    return {(row.spec.tenant, row.id): each.model_dump_json().encode() for row, each in details}
+    documents = zip(chosen, render_details(api, chosen), strict=True)
+    return {(row.spec.tenant, row.id): document for row, document in documents}
 
 
 class JobLabels(BaseModel):
@@ -179,5 +181,5 @@ def _command(caller: Caller, job: str, command: JobCommand) -> JobDetails:
         )
     caller.api.ledger.jobs.set_command(job, COMMANDS[command], caller.api.ledger.now)
     caller.record(f"job.{command}", job)
-    notify_scheduler(caller.api, job)
+    notify_scheduler(caller.api, [job])
     return job_details(caller.api, find_job(caller, job))

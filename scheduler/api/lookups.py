@@ -7,15 +7,16 @@ answer that is not older than the request.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
-
-from starlette.concurrency import run_in_threadpool
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 # Calls that run at the same time: another one begins only if the last one takes longer than this many seconds.
 MAX_CALLS, SLOW_SECONDS = 4, 0.1
+# Threads of their own: the change to a thread of Starlette's pool takes three times as long.
+_threads = ThreadPoolExecutor(max_workers=32, thread_name_prefix="shared-calls")
 
 
 class SharedCalls(Generic[Key, Value]):
@@ -27,32 +28,47 @@ class SharedCalls(Generic[Key, Value]):
     def __init__(self, load: Callable[[Sequence[Key]], Mapping[Key, Value | Exception]]) -> None:
         self._load = load
         self._waiting: dict[Key, asyncio.Future[Value | None]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()  # which asyncio does not keep alive
+        self._running = 0  # tasks that will look at `_waiting` again
         self._started = 0.0
 
     async def get(self, key: Key) -> Value | None:
         """Return the value of a key; None if there is none."""
+        return await asyncio.shield(self.start(key))  # others may wait for it too
+
+    def start(self, key: Key) -> asyncio.Future[Value | None]:
+        """Have the value of a key loaded, and return without waiting for it."""
         loop = asyncio.get_running_loop()
         future = self._waiting.get(key)
         if future is None:
             future = self._waiting[key] = loop.create_future()
         slow = loop.time() - self._started > SLOW_SECONDS
-        if not self._tasks or (slow and len(self._tasks) < MAX_CALLS):
-            task = loop.create_task(self._answer_all())
+        if not self._running or (slow and self._running < MAX_CALLS):
+            self._running += 1
+            task = loop.create_task(self._answer_all(loop))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        return await asyncio.shield(future)  # others may wait for it too
+        return future
 
-    async def _answer_all(self) -> None:
-        while self._waiting:
-            waiting, self._waiting = self._waiting, {}
-            self._started = asyncio.get_running_loop().time()
-            try:
-                values = await run_in_threadpool(self._load, list(waiting))
-            except Exception as error:  # noqa: BLE001 - raised in those who wait; later requests are served anyway
-                values = dict.fromkeys(waiting, error)
-            for key, future in waiting.items():
-                _answer(future, values.get(key))
+    async def _answer_all(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            while self._waiting:
+                waiting, self._waiting = self._waiting, {}
+                self._started = loop.time()
+                await self._answer_some(waiting, loop)
+        finally:
+            # At once: a request that arrives before the task counts as done would otherwise wait for ever.
+            self._running -= 1
+
+    async def _answer_some(
+        self, waiting: Mapping[Key, asyncio.Future[Value | None]], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        try:
+            values = await loop.run_in_executor(_threads, self._load, list(waiting))
+        except Exception as error:  # noqa: BLE001 - raised in those who wait; later requests are served anyway
+            values = dict.fromkeys(waiting, error)
+        for key, future in waiting.items():
+            _answer(future, values.get(key))
 
 
 def _answer(future: asyncio.Future[Value | None], value: Value | Exception | None) -> None:

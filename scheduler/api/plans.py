@@ -13,7 +13,7 @@ from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.study import check_classes
 from scheduler.api.datasets import DatasetId, find_dataset
 from scheduler.api.dependencies import Submitter
-from scheduler.api.estimates import count_processes, estimate_seconds
+from scheduler.api.estimates import count_processes, estimate_seconds, read_slowdown
 from scheduler.api.problems import documented
 from scheduler.api.routing import Router, run_while_connected
 from scheduler.api.tables import ColumnsRequest, PreparedColumns
@@ -103,7 +103,7 @@ def _explain(body: PlanRequest, columns: PreparedColumns, resources: Resources) 
         core_seconds=core_seconds(plan, body.settings, rows=columns.rows, classes=len(columns.classes)),
         round_trip_seconds=round_trip_seconds(plan),
         processes=processes,
-        seconds=estimate_seconds(plan, body.settings, columns, processes),
+        seconds=estimate_seconds(plan, body.settings, columns, processes, read_slowdown(resources)),
         explained=list(
             explain_plan(
                 plan,

@@ -2,6 +2,8 @@
 
     readers.py ──folder, socket──► fork ──► request.json ──► limits ──► describe: a preview  ──► answer.json
                                                                         prepare: the file `columns`
+                                                                        apply: the file `matches`
+                                                                        check: how rules.json performs
 
 The parent process only imports what reading needs, which takes longer than reading a small table, and forks. Each child
 limits its own memory, time and files before it opens its table, so a malicious table can only harm its own process.
@@ -9,6 +11,7 @@ The answer is `{"result": …}` or `{"error": {kind, detail, field, remedy}}`; w
 child sends its process ID over the socket, which closes when it ends.
 """
 
+import errno
 import json
 import math
 import os
@@ -22,10 +25,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
+from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import DatasetError, InputError
 from maabo_dist.settings import TableSettings
 
 REQUEST_FILE, ANSWER_FILE, COLUMNS_FILE = "request.json", "answer.json", "columns"
+RULES_FILE, MATCHES_FILE = "rules.json", "matches"
 MAX_PATH_BYTES, MAX_ANSWER_BYTES = 4096, 64 << 20
 MAX_DETAIL = 2000  # characters of an error message, which may quote cells
 MAX_NAME, MAX_ALL_NAMES = 1000, 4_000_000  # characters of a column's name, and of all names together
@@ -41,7 +46,8 @@ def main() -> int:
     # Children inherit them: their memory limit is for what comes on top.
     import maabo_dist.data.preparation  # noqa: PLC0415 - see main()
     import maabo_dist.data.preview  # noqa: PLC0415 - see main()
-    import maabo_dist.data.readers  # noqa: F401, PLC0415 - see main()
+    import maabo_dist.data.readers  # noqa: PLC0415 - see main()
+    import maabo_dist.new_data.use  # noqa: F401, PLC0415 - see main()
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are reaped by the kernel
     with socket.socket(fileno=sys.stdin.fileno()) as control:
@@ -114,12 +120,57 @@ def prepare_table(request: dict[str, Any]) -> dict[str, Any]:
     return {"fingerprint": prepared.columns.fingerprint, **answer}
 
 
-TASKS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"describe": describe_table, "prepare": prepare_table}
+def apply_rules(request: dict[str, Any]) -> dict[str, Any]:
+    """Write which rules match each row of a table; return the numbers of rows."""
+    from maabo_dist.new_data.use import apply_rules_to_file  # noqa: PLC0415 - see main()
+
+    path = _check_outline(request)
+    try:
+        with Path(MATCHES_FILE).open("wb") as file:
+            summary = apply_rules_to_file(_read_rules(), path, file, form=request["format"], keep=request["keep"])
+    except OSError as error:
+        if error.errno not in {errno.EFBIG, errno.ENOSPC}:
+            raise
+        remedy = "Keep fewer columns, use Parquet, or apply the rules to parts of the table."
+        raise DatasetError(f"The matches of {path} take too many bytes for this server.", remedy=remedy) from None
+    return {"rows": summary.rows, "matched": summary.matched, "notes": list(summary.notes)}
+
+
+def check_rules(request: dict[str, Any]) -> dict[str, Any]:
+    """Return how rules perform on a table."""
+    from maabo_dist.new_data.use import check_rules as check  # noqa: PLC0415 - see main()
+
+    options = {name: request[name] for name in ("target", "significance")}
+    report = check(_read_rules(), _check_outline(request), name=request["title"], **options).to_json()
+    return {"report": report, "notes": report["notes"]}
+
+
+def _read_rules() -> ResultDocument:
+    return ResultDocument.parse_text(Path(RULES_FILE).read_bytes())
+
+
+TASKS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "describe": describe_table,
+    "prepare": prepare_table,
+    "apply": apply_rules,
+    "check": check_rules,
+}
 
 
 def _read_table(request: dict[str, Any], na_values: tuple[str, ...]) -> Any:
     """Check the size that the file states before reading it, and the actual size afterwards."""
-    from maabo_dist.data.readers import outline, read_table  # noqa: PLC0415 - see main()
+    from maabo_dist.data.readers import read_table  # noqa: PLC0415 - see main()
+
+    path = _check_outline(request)
+    frame = read_table(path, na_values=na_values)
+    _check_columns(path, len(frame.columns), request["columns"])
+    _check_names(path, [str(name) for name in frame.columns])
+    return frame
+
+
+def _check_outline(request: dict[str, Any]) -> Path:
+    """Return the file, once the size that it states is known to be within the limits."""
+    from maabo_dist.data.readers import outline  # noqa: PLC0415 - see main()
 
     path = Path(request["file"])
     table_outline = outline(path)
@@ -130,10 +181,7 @@ def _read_table(request: dict[str, Any], na_values: tuple[str, ...]) -> Any:
             f"{request['bytes']:,}.",
             remedy="Remove columns or rows.",
         )
-    frame = read_table(path, na_values=na_values)
-    _check_columns(path, len(frame.columns), request["columns"])
-    _check_names(path, [str(name) for name in frame.columns])
-    return frame
+    return path
 
 
 def _check_columns(path: Path, columns: int, max_columns: int) -> None:

@@ -15,8 +15,8 @@ from maabo_dist.cluster.store import load_figures
 from maabo_dist.contract.api import ExplainedRow, Explanation, MatchingRule, Page, Tree
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.report.diff import diff_documents
-from maabo_dist.report.exports import to_sql
 from maabo_dist.report.html import content_policy, report_page
+from maabo_dist.report.sql import SqlDialect, SqlForm, to_sql
 from maabo_dist.report.tables import to_csv, to_markdown
 from maabo_dist.rules.matching import match_cells, predicted_classes
 from scheduler.api.dependencies import Caller, Cursor, Limit, Reader, cut_page, decode_cursor
@@ -103,14 +103,17 @@ def get_rules(
     caller: Reader,
     format_: Annotated[RulesFormat | None, Query(alias="format", description="Instead of Accept.")] = None,
     table_name: Annotated[str, Query(pattern=TABLE_NAME, description="Name of the table in SQL.")] = "data",
+    sql_dialect: Annotated[SqlDialect, Query(description="Database that the SQL is for.")] = "standard",
+    sql_form: Annotated[SqlForm, Query(description="A query for each rule, or one CASE expression.")] = "queries",
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Return the rules of a job, final or preliminary, as JSON, CSV, Markdown or SQL."""
     row = find_job(caller, job)
     chosen = format_ or choose_format(request.headers.get("accept"))
-    document = _get_document(caller, row)
-    headers = _headers(document, f"{chosen.value} {table_name}") | {"Vary": "Accept, Authorization, Accept-Encoding"}
-    content = partial(_format_rules, document, chosen, table_name)
+    document = get_document(caller, row)
+    variant = f"{chosen.value} {table_name} {sql_dialect} {sql_form}"
+    headers = _headers(document, variant) | {"Vary": "Accept, Authorization, Accept-Encoding"}
+    content = partial(_format_rules, document, chosen, lambda: to_sql(document, table_name, sql_dialect, sql_form))
     return _respond(request, content, MEDIA_TYPES[chosen], headers, if_none_match)
 
 
@@ -152,7 +155,7 @@ def get_score_history(job: JobPath, caller: Reader) -> ScoreHistory:
 def explain_rows(job: JobPath, caller: Reader, body: RowsToExplain) -> Explanation:
     """Return the rules that match each of up to 1000 rows."""
     row = find_job(caller, job)
-    table, document = row.spec.dataset.settings, _get_document(caller, row)
+    table, document = row.spec.dataset.settings, get_document(caller, row)
     rules, classes = document.rules, document.dataset.classes
     missing = frozenset(table.na_values if table else ())
     covered = match_cells([rule.premise for rule in rules], body.rows, missing)
@@ -182,7 +185,7 @@ def explain_rows(job: JobPath, caller: Reader, body: RowsToExplain) -> Explanati
 )
 def get_report(request: Request, job: JobPath, caller: Reader, if_none_match: IfNoneMatch = None) -> Response:
     """Return the report of a job: one HTML file that loads nothing else."""
-    document = _get_document(caller, find_job(caller, job))
+    document = get_document(caller, find_job(caller, job))
     headers = _headers(document, "html") | {
         "Content-Security-Policy": f"{content_policy()}; frame-ancestors 'none'",
         "Referrer-Policy": "no-referrer",
@@ -199,7 +202,7 @@ def get_report(request: Request, job: JobPath, caller: Reader, if_none_match: If
 @router.get("/{job}/figures", responses=_RULES_PROBLEMS)
 def get_figures(job: JobPath, caller: Reader) -> dict[str, Any]:
     """Return the data of the report's figures: histograms, trees, covered rows and the score history."""
-    _get_document(caller, find_job(caller, job))
+    get_document(caller, find_job(caller, job))
     figures = load_figures(caller.api.resources.store, job)
     if figures is None:
         raise NotFoundError(f"Job {job} has no figures yet.", remedy="They are available once the job is done.")
@@ -209,14 +212,15 @@ def get_figures(job: JobPath, caller: Reader) -> dict[str, Any]:
 @router.get("/{job}/diff/{other}", responses=_RULES_PROBLEMS)
 def diff_jobs(job: JobPath, other: JobPath, caller: Reader) -> dict[str, Any]:
     """Compare the rules of two jobs: rules of only one, and rules with different thresholds or evidence."""
-    one, two = (_get_document(caller, find_job(caller, name)) for name in (job, other))
+    one, two = (get_document(caller, find_job(caller, name)) for name in (job, other))
     diff = diff_documents(one, two)
     for side, name, document in (("one", job, one), ("other", other, two)):
         diff[side] |= {"job": name, "partial": document.running}
     return diff
 
 
-def _get_document(caller: Caller, row: JobRow) -> ResultDocument:
+def get_document(caller: Caller, row: JobRow) -> ResultDocument:
+    """Return the result document of a job, final or preliminary; raise an error if it has none."""
     text = find_document(caller.api.resources, row)
     if text is not None:
         return ResultDocument.parse_text(text)
@@ -264,7 +268,7 @@ def _respond(
     return Response(packed, media_type=media_type, headers=headers | {"Content-Encoding": "gzip"})
 
 
-def _format_rules(document: ResultDocument, format_: RulesFormat, table_name: str) -> str:
+def _format_rules(document: ResultDocument, format_: RulesFormat, write_sql: Callable[[], str]) -> str:
     """Return the rules as text; preliminary ones are marked if the format has comments."""
     match format_:
         case RulesFormat.JSON:
@@ -276,7 +280,7 @@ def _format_rules(document: ResultDocument, format_: RulesFormat, table_name: st
             return note + to_markdown(document)
         case RulesFormat.SQL:
             note = "-- partial: rules so far, the search is still running\n" if document.running else ""
-            return note + to_sql(document, table_name)
+            return note + write_sql()
 
 
 def choose_format(accept: str | None) -> RulesFormat:

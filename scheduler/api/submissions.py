@@ -15,10 +15,11 @@ from maabo_dist.contract.messages import Request as SchedulerRequest
 from maabo_dist.errors import InputError, MaaboError
 from scheduler.api.datasets import unknown_dataset
 from scheduler.api.dependencies import ApiState, Caller
-from scheduler.api.details import all_details
+from scheduler.api.details import new_details, render_details
 from scheduler.api.plans import PlanRequest, settle
 from scheduler.api.problems import ForbiddenError
 from scheduler.api.tables import ColumnsRequest, Key, PreparedColumns
+from scheduler.ledger.jobs import queued_job
 from scheduler.ledger.submissions import Submission, SubmissionRequest
 from scheduler.ledger.tenants import DatasetRow
 from scheduler.messaging.webhooks import check_address
@@ -44,7 +45,9 @@ class SubmittedDocument:
 
     @property
     def digest(self) -> str:
-        """Identifies the document, whatever the order of its fields."""
+        """Identifies the document, whatever the order of its fields; only needed with a key."""
+        if self.key is None:
+            return ""
         return sha256(json.dumps(dump_with_secrets(self.body), sort_keys=True).encode()).hexdigest()
 
     def find_existing(self, digest: str) -> Submission | None:
@@ -116,6 +119,8 @@ def submit_all(api: ApiState, documents: Sequence[SubmittedDocument]) -> dict[Su
     for document, outcome in zip(requests, _submit(api, list(requests.values())), strict=True):
         if isinstance(outcome, InputError):
             outcomes[document] = outcome
+        elif outcome.created:
+            outcomes[document] = _describe_new(api, requests[document])
         else:
             submissions[document] = outcome
     return outcomes | _describe(api, submissions)
@@ -132,31 +137,38 @@ def _columns_request(document: SubmittedDocument, tables: dict[str, DatasetRow])
 def _submit(api: ApiState, requests: list[SubmissionRequest]) -> list[Submission | InputError]:
     if not requests:
         return []
-    outcomes = api.ledger.submissions.submit_many(requests)
-    new = [outcome.job for outcome in outcomes if isinstance(outcome, Submission) and outcome.created]
-    notify_scheduler(api, *new)
-    return outcomes
+    return api.ledger.submissions.submit_many(requests)
+
+
+def _describe_new(api: ApiState, request: SubmissionRequest) -> SubmittedJob:
+    """Describe a job that was just added; nothing has to be read for that."""
+    details = new_details(api, queued_job(request.spec, request.now))
+    return SubmittedJob(request.spec.id, created=True, details=details.model_dump_json().encode())
 
 
 def _describe(
     api: ApiState, submissions: dict[SubmittedDocument, Submission]
 ) -> dict[SubmittedDocument, Outcome | Exception]:
+    """Describe jobs that existed before."""
+    if not submissions:
+        return {}
     rows = api.ledger.jobs.get_many({submission.job for submission in submissions.values()})
-    details = {row.id: each for row, each in zip(rows, all_details(api, rows), strict=True)}
+    details = {row.id: document for row, document in zip(rows, render_details(api, rows), strict=True)}
     return {
-        document: SubmittedJob(submission.job, submission.created, details[submission.job].model_dump_json().encode())
+        document: SubmittedJob(submission.job, submission.created, details[submission.job])
         for document, submission in submissions.items()
         if submission.job in details
     }
 
 
-def notify_scheduler(api: ApiState, *jobs: str) -> None:
+def notify_scheduler(api: ApiState, jobs: Sequence[str]) -> dict[str, None]:
     """Make a scheduler look at jobs immediately; without Redis, it does so within seconds."""
     resources = api.resources
     with suppress(RedisError), resources.redis.pipeline(transaction=False) as pipe:
         for job in jobs:
             send_request(pipe, resources.settings, SchedulerRequest(kind="look", job=job))
         pipe.execute()
+    return {}
 
 
 def _check_callback(body: JobRequest, caller: Caller) -> None:

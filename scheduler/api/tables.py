@@ -113,23 +113,28 @@ class Tables:
     async def _read(self, request: ColumnsRequest) -> PreparedColumns:
         async with self.reader.slot(request.table.tenant):
             with self.scratch.new_folder() as folder:
-                columns = await self._run_reader(request, Path(folder))
+                settings = request.settings.model_dump(mode="json")
+                answer = await self._run_reader("prepare", request.table, Path(folder), table=settings)
+                check = partial(self._check, request, Path(folder), answer)
+                columns = await run_sync(check, limiter=self.reader.threads)
         with self._lock:
             self._cache[request.key] = columns
             while len(self._cache) > CACHE_SIZE:
                 self._cache.popitem(last=False)
         return columns
 
-    async def _run_reader(self, request: ColumnsRequest, folder: Path) -> PreparedColumns:
-        table, threads = request.table, self.reader.threads
-        file = folder / f"{uuid4().hex}.{table.format}"
+    async def run(self, task: str, table: DatasetRow, folder: Path, **options: object) -> dict[str, Any]:
+        """Run a task of reader processes on a table in this folder, as soon as its tenant may use one."""
+        async with self.reader.slot(table.tenant):
+            return await self._run_reader(task, table, folder, **options)
+
+    async def _run_reader(self, task: str, stored: DatasetRow, folder: Path, **options: object) -> dict[str, Any]:
+        file = folder / f"{uuid4().hex}.{stored.format}"
         try:
-            await run_sync(self._store.get, f"tables/{table.digest}", file, limiter=threads)
+            await run_sync(self._store.get, f"tables/{stored.digest}", file, limiter=self.reader.threads)
         except MissingArtifactError:
-            raise _gone(table) from None
-        settings = request.settings.model_dump(mode="json")
-        answer = await self.reader.run("prepare", file, table.name, table=settings)
-        return await run_sync(partial(self._check, request, folder, answer), limiter=threads)
+            raise _gone(stored) from None
+        return await self.reader.run(task, file, stored.name, **options)
 
     def _check(self, request: ColumnsRequest, folder: Path, answer: dict[str, Any]) -> PreparedColumns:
         """Check the columns that a reader process has written, and keep them."""

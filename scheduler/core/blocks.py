@@ -13,22 +13,24 @@ So neither the cut into blocks, nor the worker, nor the order of the answers cha
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from math import ceil
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from maabo_dist.findings.certificate import ShuffledSearch
 from maabo_dist.mining.shuffles import ShufflePlan, ShuffleResult
-from maabo_dist.screens.blocks import count_sets, has_triples, screen_blocks
+from maabo_dist.screens.blocks import count_sets, divide_pairs, has_triples, triple_blocks
 from maabo_dist.screens.pairs import Pairs
 from maabo_dist.screens.screen import MAX_TRIPLES
 from maabo_dist.screens.triples import Triples
 from maabo_dist.screens.wire import unpack_pairs, unpack_triples
 from scheduler.core.outbox import Outbox
+from scheduler.core.task_lengths import SHORTEST, TaskLengths
 
 # Failures after which a block, and with it the job, is given up: enough that dying machines rarely cause it.
 MAX_BLOCK_FAILURES = 8
 # Enough that several workers share short work, few enough to keep track of in long work.
-MIN_BLOCKS, MAX_BLOCKS = 16, 4096
+MIN_BLOCKS, MAX_BLOCKS = 16, 32_768
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -113,23 +115,32 @@ class BlockMachine:
 
     def _withdraw(self, block: Block) -> None:
         """Remove a block from the outbox."""
-        if block in self.outbox.sent:
+        if block in self.outbox.sent:  # then it is nowhere else
             self.outbox.remove_sent(block)
-        self.outbox.trim(lambda other: [other] if other != block else [])
+        else:
+            self.outbox.trim(lambda other: [other] if other != block else [])
 
 
 def cut_blocks(
-    features: int, seconds: float, task_seconds: float, triples_seconds: float | None = None
+    features: int, seconds: float, lengths: TaskLengths, triples_seconds: float | None = None
 ) -> list[tuple[int, int]]:
-    """Start and stop of blocks that take about `task_seconds` each, if all pairs take `seconds`.
+    """Start and stop of blocks of these lengths, if all pairs take `seconds`.
 
-    All triples take `triples_seconds`; None if they are not screened.
+    All triples take `triples_seconds`; None if they are not screened. Their blocks are all of one length.
     """
-    pieces = [
-        0 if all_of_them is None else min(MAX_BLOCKS, max(MIN_BLOCKS, ceil(all_of_them / task_seconds)))
-        for all_of_them in (seconds, triples_seconds)
-    ]
-    return screen_blocks(features, *pieces)
+    pairs = divide_pairs(features, _cut(seconds, lengths))
+    if triples_seconds is None:
+        return pairs
+    triples = triple_blocks(features, len(_cut(triples_seconds, lengths)))
+    return pairs + [(features + start, features + stop) for start, stop in triples]
+
+
+def _cut(seconds: float, lengths: TaskLengths) -> list[float]:
+    """The lengths of neither too few blocks for workers that start later, nor too many to keep track of."""
+    if seconds <= MIN_BLOCKS * SHORTEST * lengths.seconds:
+        return [seconds / MIN_BLOCKS] * MIN_BLOCKS
+    least, workers = seconds / MAX_BLOCKS, max(lengths.workers, MIN_BLOCKS // 2)
+    return list(replace(lengths, seconds=max(lengths.seconds, least), workers=workers).cut(seconds))
 
 
 class Screening(BlockMachine):
@@ -189,11 +200,11 @@ class Screening(BlockMachine):
         return True
 
 
-def cut_searches(count: int, seconds: float, task_seconds: float) -> list[tuple[int, int]]:
-    """Start and stop of blocks of searches that take about `task_seconds` each, if one search takes `seconds`."""
-    size = min(int(task_seconds / max(seconds, 1e-6)), count // MIN_BLOCKS)
-    size = max(1, size, ceil(count / MAX_BLOCKS))
-    return [(start, min(count, start + size)) for start in range(0, count, size)]
+def cut_searches(count: int, seconds: float, lengths: TaskLengths) -> list[tuple[int, int]]:
+    """Start and stop of blocks of searches of these lengths, if one search takes `seconds`; one search at least."""
+    until = np.cumsum(_cut(count * max(seconds, 1e-6), lengths))
+    stops = np.unique(np.ceil(count * (until / until[-1]) - 1e-6).astype(np.int64))
+    return [(int(start), int(stop)) for start, stop in zip([0, *stops[:-1]], stops, strict=True)]
 
 
 class Shuffling(BlockMachine):

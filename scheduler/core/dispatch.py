@@ -14,8 +14,10 @@ from typing import Any
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState, Priority
 from scheduler.core.job import AnyJob, CertifyingJob
+from scheduler.core.task_lengths import TaskLengths
 from scheduler.ledger.leases import Lease
-from scheduler.resources import Broker, Resources
+from scheduler.messaging.fleet import Fleet
+from scheduler.resources import Resources
 
 # Messages that wait in the broker: enough that no worker idles, few enough that a small job need not wait.
 MIN_AHEAD, MAX_AHEAD = 2, 2048
@@ -27,11 +29,18 @@ MAX_JOBS = 50
 URGENT_SLOTS, IDLE_TENANT_SLOTS = 10, 25
 
 
-class TaskQueue:
-    """The queue of all tasks but `maabo.rules`: how many more to send, and which have been taken."""
+# The share of the time limit that a task should take at most.
+LIMIT_SHARE = 0.25
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+
+class TaskQueue:
+    """The queue of all tasks but `maabo.rules`: how many more to send and how long, and which have been taken."""
+
+    def __init__(self, resources: Resources) -> None:
+        self._broker, self._settings = resources.broker, resources.settings
+        self.fleet = Fleet(resources)
+        # Tasks that workers have taken and not answered.
+        self._taken = 0
         self._ahead = MIN_AHEAD
         self._room = self._sent = 0
         # Messages in the queue when it was last measured.
@@ -44,9 +53,16 @@ class TaskQueue:
         """True if workers have enough to do."""
         return self.waiting >= MIN_AHEAD // 2
 
-    def measure_room(self, now: float) -> int:
+    @property
+    def task_lengths(self) -> TaskLengths:
+        """How long tasks should be, for the workers that there are."""
+        workers = max(self.fleet.processes, self._taken)
+        return TaskLengths(self._settings.task_seconds, workers, LIMIT_SHARE * self._settings.task_limit)
+
+    def measure_room(self, now: float, in_flight: int = 0) -> int:
         """Return how many more tasks to send. The target length grows when the queue ran empty."""
         self.waiting = self._broker.waiting([names.EVALUATE_QUEUE])[0]
+        self._taken = max(0, in_flight - self.waiting)
         if self.waiting == 0:
             self.taken_before = now
         if self.waiting == 0 and 0 < self._room <= self._sent:
@@ -118,9 +134,11 @@ class FairOrder:
             heapq.heappop(self._order)
 
 
-def choose_tasks(jobs: Collection[AnyJob], room: int, seconds: float, now: float) -> dict[str, list[Any]]:
-    """Take up to `room` tasks of about `seconds` from the jobs' outboxes; return them by job."""
+def choose_tasks(jobs: Collection[AnyJob], room: int, lengths: TaskLengths, now: float) -> dict[str, list[Any]]:
+    """Take up to `room` tasks from the jobs' outboxes; return them by job."""
     jobs_by_id = {job.lease.job: job for job in jobs}
+    # The work of each job that is not answered, in seconds.
+    left: dict[str, float] = {}
     chosen: dict[str, list[Any]] = {}
     order = FairOrder(
         JobLoad(job.lease.job, job.spec.tenant, job.spec.priority.share, job.speed.expected(job.outbox.in_flight))
@@ -129,7 +147,9 @@ def choose_tasks(jobs: Collection[AnyJob], room: int, seconds: float, now: float
     )
     while room > 0 and (name := order.next_job) is not None:
         job = jobs_by_id[name]
-        task = job.next_task(seconds, now)
+        if name not in left:
+            left[name] = job.speed.expected(job.outbox.unsent_size + job.outbox.in_flight)
+        task = job.next_task(lengths.next(left[name]), now)
         if task is None:
             order.remove_next()
             continue

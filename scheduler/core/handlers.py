@@ -18,6 +18,7 @@ from maabo_dist.findings.wire import unpack_searches
 from maabo_dist.mining.shuffles import ShufflePlan
 from maabo_dist.screens.screen import Screen
 from maabo_dist.screens.wire import pack_screen
+from maabo_dist.search.plan import tree_seconds
 from maabo_dist.trees.wire import unpack_forest
 from scheduler import metrics
 from scheduler.core.blocks import BlockTask, cut_searches
@@ -92,7 +93,7 @@ class TaskHandler(ABC, Generic[Job]):
             self._metrics.count(metrics.LOST, job.task)
         was_sent, given_up = job.outbox.is_sent(key, answer.attempt), False
         if answer.kind == "unavailable":
-            delay = random.uniform(*RETRY_SECONDS)  # noqa: S311 - no secret
+            delay = random.uniform(*RETRY_SECONDS)  # noqa: S311 - no secret  # nosec B311
             job.outbox.postpone(key, answer.attempt, now + delay)
         else:
             given_up = job.machine.fail(key, answer.attempt)
@@ -128,8 +129,19 @@ class TaskHandler(ABC, Generic[Job]):
         return None
 
 
+# Tasks that are expected to take less say little about the speed of the workers.
+MIN_COMPARED_SECONDS = 0.02
+
+
 class SearchHandler(TaskHandler[SearchingJob]):
     """Handles `maabo.evaluate` tasks."""
+
+    def _note_speed(self, job: SearchingJob, size: int, seconds: float) -> None:
+        """Compare the time of a task with the one that is estimated for such tables."""
+        expected = size * tree_seconds(job.plan, job.spec.settings, rows=job.shape[0])
+        if expected >= MIN_COMPARED_SECONDS:
+            self._metrics.count(metrics.SEARCH_SECONDS, "measured", seconds)
+            self._metrics.count(metrics.SEARCH_SECONDS, "expected", expected)
 
     def handle(self, job: SearchingJob, answer: EvaluationAnswer, body: bytes, now: float) -> JobEnd | None:
         """Accept or reject an answer; `advance` writes it. Return the end of the job, if it ends."""
@@ -142,6 +154,7 @@ class SearchHandler(TaskHandler[SearchingJob]):
             job.machine.accept(key, unpack_forest(body, job.machine.subsets(key)))
             job.unwritten.append(ResultRow(key.batch, key.start, key.stop, body, None, answer.seconds))
             self._note_done(job, key.size, answer.seconds, now)
+            self._note_speed(job, key.size, answer.seconds)
             return None
         reason = _explain(answer)[:MAX_REASON]
         if self._retry(job, key, answer, now) and job.give_up(key, reason):
@@ -229,7 +242,7 @@ class ShuffleHandler(TaskHandler[CertifyingJob]):
 
     def begin(self, search: SearchingJob, plan: ShufflePlan, now: float) -> CertifyingJob:
         """Cut the searches into tasks and write them to the ledger, before the first is sent."""
-        ranges = cut_searches(plan.count, search.repeat_seconds, self._resources.settings.task_seconds)
+        ranges = cut_searches(plan.count, search.repeat_seconds, self._queue.task_lengths)
         rows = [ShuffleRow(start, stop) for start, stop in ranges]
         self._ledger.shuffles.write_plan(search.lease, now, ShufflePlanRow(plan.count, plan.undecided), rows)
         return certifying_job(search, plan, ranges)

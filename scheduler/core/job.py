@@ -160,9 +160,9 @@ class HeldJob(ABC):
     def allowance(self, size: int) -> float:
         """Seconds within which a worker that has taken a task is expected to answer.
 
-        Twice as long as the slowest of the recent tasks took; a task that is sent again too early is only repeated.
+        Half as long again as the slowest of the recent tasks took: a task that is sent again too early is repeated.
         """
-        return 1.5 + 2 * self.speed.spread * self.speed.expected(size)
+        return 1.5 + 1.5 * self.speed.spread * self.speed.expected(size)
 
     def run_seconds(self, now: float) -> float:
         """Seconds that the job has been running, here and before."""

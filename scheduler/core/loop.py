@@ -59,7 +59,7 @@ class Scheduler:
         self._ledger.database.observe_commit = partial(self._metrics.observe, metrics.COMMIT_SECONDS)
         self._publisher, self._status = TaskPublisher(resources), StatusPublisher(resources)
         self._metrics_publisher = MetricsPublisher(resources, owner)
-        self._queue = TaskQueue(resources.broker)
+        self._queue = TaskQueue(resources)
         self._obstacles = Obstacles(resources, self._queue)
         self._search = SearchHandler(resources, self._publisher, self._queue)
         self._screens = ScreenHandler(resources, self._publisher, self._queue)
@@ -87,6 +87,7 @@ class Scheduler:
             partial(prepare_job, resources.ledger, resources.cache, resources.settings.screen_seconds)
         )
         self._next_renewal = self._next_check = self._next_queued = 0.0
+        self._backlogs: set[str] = set()
         self._outages = OutageLog(resources, self._obstacles, holder)
         self._broker_failed = False
 
@@ -115,8 +116,6 @@ class Scheduler:
             self._check_presence(now)
         if now >= self._next_renewal:
             self._renew_leases(now)
-        if now >= self._next_check:
-            self._check_jobs(now)
         self._open_prepared()
         sent = False
         with self._tolerate_broker():
@@ -125,6 +124,8 @@ class Scheduler:
             sleep(COLLECT_SECONDS)
         idle = not self.jobs and not self._preparations
         self.read_streams(0.0 if sent else IDLE_READ_SECONDS if idle else READ_SECONDS)
+        if now >= self._next_check:  # after reading: answers that came while this process was frozen are not overdue
+            self._check_jobs(now)
         self._publish_metrics(now)
 
     # Leases.
@@ -199,9 +200,9 @@ class Scheduler:
         renew = partial(self._renew_while_opening, lease)
         with self.jobs.guard(lease):
             try:
-                job = open_job(self._ledger, lease, prepared(), now, renew, self._settings.task_seconds)
+                job = open_job(self._ledger, lease, prepared(), now, renew, self._queue.task_lengths)
             except MissingArtifactError as error:
-                raise FormatError(f"{error} Submit the table again.") from error
+                raise FormatError(f"The prepared table is missing: {error} Submit the table again.") from error
             except OUTAGES:
                 self._ledger.leases.release([lease], self._ledger.now)
                 self._metrics.count(metrics.LEASES, "given_back")
@@ -218,8 +219,8 @@ class Scheduler:
         """Fill the queue a little ahead of the workers. True if tasks were sent."""
         if not self.jobs:
             return False
-        room = self._queue.measure_room(now)
-        chosen = choose_tasks(self.jobs.by_id.values(), room, self._settings.task_seconds, now)
+        room = self._queue.measure_room(now, sum(len(job.outbox.sent) for job in self.jobs))
+        chosen = choose_tasks(self.jobs.by_id.values(), room, self._queue.task_lengths, now)
         any_chosen = bool(chosen)
         try:
             while chosen:
@@ -248,9 +249,14 @@ class Scheduler:
                 self._intake.handle(entries, now)
                 self._next_renewal = now  # new jobs are taken and commands applied immediately
             elif name in self.jobs.by_id:
+                self._note_backlog(name, len(entries))
                 self._handle_answers(self.jobs.by_id[name], entries, now)
             if stream == intake.encode() or name in self.jobs.by_id:  # else they are for the job's next holder
                 self._redis.xdel(stream, *(entry for entry, _ in entries))
+
+    def _note_backlog(self, job: str, entries: int) -> None:
+        """Remember jobs with further answers in their streams: none of their tasks is overdue."""
+        (self._backlogs.add if entries == MAX_ENTRIES else self._backlogs.discard)(job)
 
     def _handle_answers(self, job: AnyJob, entries: Sequence[Entry], now: float) -> None:
         with self.jobs.guard(job.lease):
@@ -302,10 +308,12 @@ class Scheduler:
     def _check_jobs(self, now: float) -> None:
         """Send overdue tasks again, and publish the progress of the jobs."""
         self._next_check = now + CHECK_SECONDS
+        self._backlogs &= self.jobs.by_id.keys()
         for job in self.jobs:
             with self.jobs.guard(job.lease):
                 with self._tolerate_broker():
-                    self._task_handlers[type(job)].resend_unanswered(job, now)
+                    if job.lease.job not in self._backlogs:
+                        self._task_handlers[type(job)].resend_unanswered(job, now)
                     if isinstance(job, SearchingJob):
                         self._rules.resend_unanswered(job, now)
                 self._advance(job, now)

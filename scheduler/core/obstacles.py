@@ -1,10 +1,7 @@
 """`Obstacles`: finds out why jobs do not advance, for their public records."""
 
-from time import monotonic
-
 from maabo_dist._util.text import format_count
 from maabo_dist.cluster.store import StoreError
-from maabo_dist.contract import names
 from maabo_dist.contract.job import JobRecord, JobState, Obstacle
 from scheduler.core.dispatch import TaskQueue
 from scheduler.core.job import AnyJob, SearchingJob
@@ -13,8 +10,6 @@ from scheduler.resources import BrokerError, Resources
 
 # Seconds without an answer after which the record calls a job waiting, and slow.
 WAIT_SECONDS, SLOW_SECONDS = 10.0, 30.0
-# Between two counts of the workers, which are needed only while jobs wait.
-COUNT_SECONDS = 5.0
 # Queued jobs whose place is published.
 MAX_QUEUED = 100
 
@@ -45,7 +40,6 @@ class Obstacles:
 
     def __init__(self, resources: Resources, queue: TaskQueue) -> None:
         self._resources, self._queue = resources, queue
-        self._workers, self._counted = 0, 0.0
         # The current outage, if any.
         self.outage: Obstacle | None = None
 
@@ -69,7 +63,7 @@ class Obstacles:
         since = max(job.opened, job.answered or 0.0)
         if now - since < WAIT_SECONDS:
             return None
-        workers = self._count_workers()
+        workers = self._queue.fleet.workers
         if workers == 0:
             return Obstacle(kind="workers", text="no worker is connected", remedy=_REMEDY_WORKERS, since=since)
         if not _is_taken(job):
@@ -89,18 +83,11 @@ class Obstacles:
         for row in rows:
             before = ahead.get(row.spec.tenant, 0)
             ahead[row.spec.tenant] = before + 1
-            text = f"queued: {format_count(running, 'job')} running, {before:,} of its tenant ahead of it"
+            others = "1 job is" if running == 1 else f"{running:,} jobs are"
+            text = f"waiting for its turn: {others} running, and {format_count(before, 'job')} ahead of it"
             obstacle = Obstacle(kind="queue", text=text, remedy=_REMEDY_QUEUE, since=row.created)
             records.append(row.record.model_copy(update={"obstacle": obstacle}))
         return records
-
-    def _count_workers(self) -> int:
-        """The number of workers with a heartbeat."""
-        if monotonic() - self._counted > COUNT_SECONDS:
-            pattern = self._resources.settings.key(f"{names.WORKERS}:*")
-            self._workers = sum(1 for _ in self._resources.redis.scan_iter(match=pattern, count=1000))
-            self._counted = monotonic()
-        return self._workers
 
 
 _REMEDY_STUCK = "Fix this on the workers; their log has the details. The job fails after MAABO_STUCK_SECONDS."
@@ -108,7 +95,10 @@ _REMEDY_WORKERS = (
     "Start workers: `celery -A workers.app worker`, with the same MAABO_REDIS. The job continues by itself."
 )
 _REMEDY_SLOW = "Look at the log and the load of the workers. Overdue tasks are sent again."
-_REMEDY_QUEUE = "Wait, start another scheduler, raise the tenant's quota of running jobs, or use a higher priority."
+_REMEDY_QUEUE = (
+    "It starts by itself. To start it sooner, raise the tenant's quota of running jobs, start another scheduler, or "
+    "give it a higher priority."
+)
 
 
 def _has_work(job: AnyJob) -> bool:

@@ -14,7 +14,7 @@ from maabo_dist._util.network import backoff_delay
 
 # The time allowed for an answer doubles after each timeout, up to this multiple of the first.
 MAX_PATIENCE = 64
-# Subsets of a task while it is unknown how long one takes.
+# Subsets of a task at most, while it is only estimated how long one takes.
 FIRST_TASK_SIZE = 32
 MAX_TASK_SIZE = 16_384
 # The greatest ratio of durations that is taken into account, and its decay with each answer.
@@ -66,6 +66,11 @@ class Outbox(Generic[Key]):
     def put_back(self, key: Key, attempt: int) -> None:
         """Return a task that was not sent; it is the next one again."""
         self.unsent.appendleft((key, attempt))
+
+    @property
+    def unsent_size(self) -> int:
+        """The amount of work that is not in flight and may be sent now."""
+        return sum(key.size for key, _ in self.unsent)
 
     def count_unsent(self, max_size: int) -> int:
         """The number of tasks of at most this size that the unsent and postponed ones make."""
@@ -133,6 +138,8 @@ class Speed:
     """The time that a subset, or a pair, takes: a moving average, and how far single tasks exceed it."""
 
     seconds: float | None = None
+    # What it is expected to be before the first answer; 0 if that is unknown.
+    estimate: float = 0.0
     # The largest recent ratio of a task's time to the expected one; it decays slowly.
     spread: float = MAX_SPREAD / 2
 
@@ -145,9 +152,8 @@ class Speed:
 
     def task_size(self, seconds: float) -> int:
         """The number of subsets in a task of this duration."""
-        if self.seconds is None:
-            return FIRST_TASK_SIZE
-        return max(1, min(MAX_TASK_SIZE, int(seconds / max(self.seconds, 1e-7))))
+        limit, each = (FIRST_TASK_SIZE, self.estimate) if self.seconds is None else (MAX_TASK_SIZE, self.seconds)
+        return max(1, min(limit, int(seconds / max(each, 1e-7))))
 
     def expected(self, size: int) -> float:
         """The seconds that `size` subsets take."""

@@ -38,6 +38,7 @@ from scheduler.core.job import (
 )
 from scheduler.core.machines import JobMachine, TaskKey
 from scheduler.core.rebuilding import rebuild_columns
+from scheduler.core.task_lengths import TaskLengths
 from scheduler.ledger import Ledger
 from scheduler.ledger.jobs import JobRow
 from scheduler.ledger.leases import Lease
@@ -123,21 +124,24 @@ class Preparations:
         self._thread.close()
 
 
+ONE_SECOND = TaskLengths(1.0)
+
+
 def open_job(
     ledger: Ledger,
     lease: Lease,
     prepared: PreparedTable,
     now: float,
     tick: Callable[[], None],
-    task_seconds: float = 1.0,
+    lengths: TaskLengths = ONE_SECOND,
 ) -> AnyJob:
-    """Restore a job. `tick` is called repeatedly while it runs; a new screen is cut into blocks of `task_seconds`."""
+    """Restore a job. `tick` is called repeatedly while it runs; a new screen is cut into blocks of these lengths."""
     row = _read_row(ledger, lease)
     screen = prepared.screen
     if prepared.study.plan.screened and screen is None:
         stored = ledger.screens.screen(lease.job)
         if stored is None:
-            return _open_screening(ledger, lease, row, prepared, now, task_seconds)
+            return _open_screening(ledger, lease, row, prepared, now, lengths)
         screen = unpack_screen(stored, prepared.study.columns.count)
     job = _start_search(lease, row, prepared.study, screen, now)
     _replay(job, ledger, now, tick)
@@ -145,14 +149,14 @@ def open_job(
 
 
 def _open_screening(
-    ledger: Ledger, lease: Lease, row: JobRow, prepared: PreparedTable, now: float, task_seconds: float
+    ledger: Ledger, lease: Lease, row: JobRow, prepared: PreparedTable, now: float, lengths: TaskLengths
 ) -> ScreeningJob:
     """Restore the blocks in the ledger, or cut and write new ones."""
     features, pair_seconds = prepared.study.columns.count, prepared.pair_seconds
     rows = ledger.screens.blocks(lease.job)
     if not rows:
         seconds = pair_seconds * (features * (features - 1) // 2)
-        blocks = cut_blocks(features, seconds, task_seconds, prepared.triples_seconds)
+        blocks = cut_blocks(features, seconds, lengths, prepared.triples_seconds)
         rows = [BlockRow(start, stop) for start, stop in blocks]
         ledger.screens.write_blocks(lease, now, rows)
     classes = len(prepared.study.columns.classes)
@@ -182,6 +186,7 @@ def _start_search(lease: Lease, row: JobRow, study: Study, screen: Screen | None
     holdout = held_out_share(study.settings.holdout, rows)
     shape = (rows, study.columns.count)
     job = SearchingJob(lease, row.spec, study.plan, row, now, machine, seconds, holdout=holdout, shape=shape)
+    job.speed.estimate = seconds / max(1, study.plan.trees)
     job.rules, job.segments = row.rules, list(row.segments)
     if row.stop_after is not None:
         job.stopping = True

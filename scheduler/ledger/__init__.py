@@ -7,8 +7,9 @@ from sqlalchemy import ColumnElement, Connection, select
 
 from maabo_dist.cluster.store import figures_name
 from scheduler.ledger.audit import Audit
+from scheduler.ledger.callbacks import Callbacks
 from scheduler.ledger.database import Database
-from scheduler.ledger.jobs import Callbacks, Jobs
+from scheduler.ledger.jobs import Jobs
 from scheduler.ledger.leases import Leases
 from scheduler.ledger.outages import Outages
 from scheduler.ledger.schema import datasets, jobs, prepared_columns

@@ -10,6 +10,7 @@ from scheduler.ledger.database import LedgerTopic
 from scheduler.ledger.schema import audit
 
 PAGE = 1000
+_INSERT = insert(audit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,4 +89,4 @@ def append_entries(connection: Connection, *entries: AuditEntry | None) -> None:
     """Append entries in the transaction of the actions that they describe."""
     values = [asdict(entry) for entry in entries if entry is not None]
     if values:
-        connection.execute(insert(audit), values)
+        connection.execute(_INSERT, values)

@@ -65,7 +65,7 @@ def _read(table: Table, line: bytes | str) -> dict[str, Any]:
         }
         if table is jobs:
             row |= NO_LEASE
-            read_job({column.name: row.get(column.name) for column in JOB_COLUMNS})
+            read_job([row.get(column.name) for column in JOB_COLUMNS])
     except (FormatError, TypeError, KeyError, ValueError) as error:
         raise FormatError(f"A row of {table.name} in the backup is invalid: {error}.") from error
     return row

@@ -32,7 +32,7 @@ from maabo_dist.errors import MaaboError, SettingsError
 from scheduler.ledger import schema
 from scheduler.ledger.pool import POOL_TIMEOUT, check_idle_connections, connection_share, wait_for_connections
 
-_WRITES = "maabo_writes"
+_PURPOSE = "maabo_purpose"  # an option of connections: "write" or "snapshot"; others read
 # Connections are opened as threads need them. Reopening a SQLite file costs as much as ten queries.
 POOLED_FILES, MAX_FILES = 40, 100
 # Seconds to wait for another writer.
@@ -43,6 +43,8 @@ NETWORK_TIMEOUT = 10
 _KEEPALIVE = {"TCP_KEEPIDLE": 4, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": NETWORK_TIMEOUT * 1000}
 
 
+# How a transaction of each purpose begins on PostgreSQL; without one, each statement is a transaction.
+_BEGIN = {"write": "BEGIN", "snapshot": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"}
 _JULIAN_DAY_OF_EPOCH = 2440587.5
 # A time as a number, or as an expression of the database's clock.
 Moment = float | ColumnElement[float]
@@ -65,7 +67,7 @@ class Database:
         # Called after every writing transaction with its duration in seconds.
         self.observe_commit: Callable[[float], None] = lambda _: None
         self.engine = _engine(url)
-        self._writing = self.engine.execution_options(**{_WRITES: True})
+        self._writing, self._snapshots = (self.engine.execution_options(**{_PURPOSE: each}) for each in _BEGIN)
         try:
             with self.write() as connection:
                 _migrate(connection)
@@ -102,9 +104,7 @@ class Database:
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
         """A connection that reads one snapshot; on PostgreSQL, `read` has a snapshot for each statement."""
-        with translate_errors(), self.engine.connect() as connection:
-            if connection.dialect.name == "postgresql":
-                connection = connection.execution_options(isolation_level="REPEATABLE READ")  # noqa: PLW2901
+        with translate_errors(), self._snapshots.connect() as connection:
             yield connection
 
     @contextmanager
@@ -133,11 +133,34 @@ def _elapsed() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
+@contextmanager
+def deferred(connection: Connection) -> Iterator[None]:
+    """Have statements whose results are not needed sent together with the next other statement, or with the commit.
+
+    If one fails, that raises its error. SQLite executes every statement at once.
+    """
+    raw: Any = connection.connection.dbapi_connection
+    if hasattr(raw, "defers"):
+        raw.defers = True
+    try:
+        yield
+    finally:
+        if hasattr(raw, "defers"):
+            raw.defers = False
+
+
+_LOCK = text("SELECT pg_advisory_xact_lock(:number)")
+
+
 def lock(connection: Connection, name: str) -> None:
-    """Wait for other transactions that lock the same name. SQLite needs no lock: it has one writer at a time."""
+    """Wait for other transactions that lock the same name. SQLite needs no lock: it has one writer at a time.
+
+    The wait is over when the next statement has been executed.
+    """
     if connection.dialect.name == "postgresql":
         number = int.from_bytes(sha256(name.encode()).digest()[:8], "big", signed=True)
-        connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
+        with deferred(connection):
+            connection.execute(_LOCK, {"number": number})
 
 
 def of_tenant(table: Table, tenant: str | None) -> list[ColumnElement[bool]]:
@@ -177,6 +200,7 @@ def _engine(url: str) -> Engine:
     else:
         if uses_pg8000:
             event.listen(engine, "connect", _set_keepalive)
+            event.listen(engine, "begin", _begin_postgresql)
         event.listen(engine, "connect", _prepare_postgresql)
         wait_for_connections(engine)
         check_idle_connections(engine)
@@ -235,8 +259,17 @@ def _prepare_postgresql(connection: Any, _record: object) -> None:
 
 def _begin_sqlite(connection: Connection) -> None:
     # A transaction that begins by reading and then writes can fail with a conflict that waiting does not resolve.
-    writes = connection.get_execution_options().get(_WRITES)
+    writes = connection.get_execution_options().get(_PURPOSE) == "write"
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _begin_postgresql(connection: Connection) -> None:
+    """Begin explicitly: to begin and to end a transaction for each read would triple its round trips to the server."""
+    raw: Any = connection.connection.dbapi_connection
+    raw.autocommit = True
+    statement = _BEGIN.get(connection.get_execution_options().get(_PURPOSE, ""))
+    if statement is not None:
+        raw.begin(statement)
 
 
 def _migrate(connection: Connection) -> None:

@@ -1,13 +1,13 @@
-"""`Jobs`: the jobs of the ledger, as their owners submit, see and control them; `Callbacks`: calls at their end."""
+"""`Jobs`: the jobs of the ledger, as their owners submit, see and control them."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, delete, func, insert, or_, select, tuple_, update
 
 from maabo_dist.cluster.settings import MAX_LEASE_SECONDS
 from maabo_dist.contract.job import JobRecord, JobSpec, JobState, Priority, paused_obstacle
@@ -54,25 +54,27 @@ class JobRow:
     command: str
     spec: JobSpec
     created: float
-    started: float | None
-    finished: float | None
-    run_seconds: float
-    trees: int
-    planned: int | None
-    failed: int
-    best_score: float | None
-    rules: int | None
-    stop_after: int | None
-    segments: tuple[Segment, ...]
-    reason: str | None
-    digest: str | None
-    fence: int
+    started: float | None = None
+    finished: float | None = None
+    run_seconds: float = 0.0
+    trees: int = 0
+    planned: int | None = None
+    failed: int = 0
+    best_score: float | None = None
+    rules: int | None = None
+    stop_after: int | None = None
+    segments: tuple[Segment, ...] = ()
+    reason: str | None = None
+    digest: str | None = None
+    fence: int = 0
     # When the callback was called; 0 if the job has none, −1 if it was given up, None before.
-    called_back: float | None
-    callback_attempts: int
+    called_back: float | None = None
+    callback_attempts: int = 0
     # The owner's name for the job, and a note.
     title: str | None = None
     note: str | None = None
+    # The scheduler that holds it, if any; not a part of the job itself.
+    owner: str | None = field(default=None, compare=False)
 
     @property
     def record(self) -> JobRecord:
@@ -85,6 +87,19 @@ class JobRow:
 
 
 JOB_COLUMNS = [jobs.c[name] for name in JobRow.__slots__]
+# Built once: to build a statement takes longer than to execute it.
+_SELECT_BY_ID = select(*JOB_COLUMNS).where(jobs.c.id.in_(bindparam("ids", expanding=True)))
+
+
+@cache
+def _select_page(given: frozenset[str]) -> Select[Any]:
+    """Select jobs, newest first. `given` are the values to compare with; `created` and `id` are the start of a page."""
+    query = select(*JOB_COLUMNS).order_by(jobs.c.created.desc(), jobs.c.id.desc()).limit(bindparam("limit"))
+    for name in given & {"tenant", "state", "dataset"}:
+        query = query.where(jobs.c[name] == bindparam(name))
+    if "created" in given:
+        query = query.where(tuple_(jobs.c.created, jobs.c.id) < tuple_(bindparam("created"), bindparam("id")))
+    return query
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,16 +162,17 @@ class Jobs(LedgerTopic):
     def get(self, job: str, *, tenant: str | None = None) -> JobRow | None:
         """Return one job, or None."""
         query = select(*JOB_COLUMNS).where(jobs.c.id == job, *of_tenant(jobs, tenant))
-        rows = self._database.rows(query)
-        return read_job(rows[0]) if rows else None
+        with self._database.read() as connection:
+            row = connection.execute(query).first()
+        return None if row is None else read_job(row)
 
     def get_many(self, ids: Collection[str]) -> list[JobRow]:
         """Return those of these jobs that exist."""
         all_ids, rows = list(ids), list[JobRow]()
         with self._database.read() as connection:
             for start in range(0, len(all_ids), MAX_IDS):
-                some = jobs.c.id.in_(all_ids[start : start + MAX_IDS])
-                rows += readable_jobs(connection.execute(select(*JOB_COLUMNS).where(some)).mappings())
+                some = {"ids": all_ids[start : start + MAX_IDS]}
+                rows += readable_jobs(connection.execute(_SELECT_BY_ID, some))
         return rows
 
     def page(
@@ -169,15 +185,12 @@ class Jobs(LedgerTopic):
         limit: int = 100,
     ) -> list[JobRow]:
         """Return jobs, newest first, starting after the one with this (created, id)."""
-        query = select(*JOB_COLUMNS).where(*of_tenant(jobs, tenant))
-        if state is not None:
-            query = query.where(jobs.c.state == state.value)
-        if dataset is not None:
-            query = query.where(jobs.c.dataset == dataset)
+        values: dict[str, Any] = {"tenant": tenant, "state": state and state.value, "dataset": dataset}
         if after is not None:
-            query = query.where(tuple_(jobs.c.created, jobs.c.id) < tuple_(*after))
-        query = query.order_by(jobs.c.created.desc(), jobs.c.id.desc()).limit(limit)
-        return readable_jobs(self._database.rows(query))
+            values |= {"created": after[0], "id": after[1]}
+        given = {name: value for name, value in values.items() if value is not None}
+        with self._database.read() as connection:
+            return readable_jobs(connection.execute(_select_page(frozenset(given)), given | {"limit": limit}))
 
     def document(self, job: str) -> str | None:
         """The result document of a finished job."""
@@ -219,7 +232,7 @@ class Jobs(LedgerTopic):
         queued = select(*JOB_COLUMNS).where(UNENDED, jobs.c.state == JobState.QUEUED, is_expired(now))
         held = select(func.count()).where(UNENDED, jobs.c.lease_until.between(now, now + MAX_LEASE_SECONDS))
         with self._database.read() as connection:
-            rows = connection.execute(queued.order_by(*order).limit(limit)).mappings().all()
+            rows = connection.execute(queued.order_by(*order).limit(limit)).all()
             number = connection.execute(held).scalar_one() if rows else 0
         return readable_jobs(rows), number
 
@@ -250,8 +263,8 @@ def is_expired(now: Moment) -> ColumnElement[bool]:
     return or_(jobs.c.lease_until < now, jobs.c.lease_until > now + MAX_LEASE_SECONDS)
 
 
-def new_row(spec: JobSpec, now: float) -> dict[str, Any]:
-    """The columns of a queued job."""
+def new_row(spec: JobSpec, now: float, work: str | None = None) -> dict[str, Any]:
+    """The columns of a queued job. `work` is that of the specification, if the caller has it."""
     return {
         "id": spec.id,
         "tenant": spec.tenant,
@@ -259,8 +272,8 @@ def new_row(spec: JobSpec, now: float) -> dict[str, Any]:
         "rank": RANKS[spec.priority],
         "state": JobState.QUEUED.value,
         "command": "run",
-        "spec": json.dumps(spec.to_json()),
-        "work": spec.work,
+        "spec": spec.to_text(),
+        "work": work or spec.work,
         "dataset": spec.dataset_id,
         "correlation": spec.correlation,
         "created": now,
@@ -270,6 +283,18 @@ def new_row(spec: JobSpec, now: float) -> dict[str, Any]:
         "fence": 0,
         "lease_until": 0.0,
     }
+
+
+def queued_job(spec: JobSpec, now: float) -> JobRow:
+    """The row of a job that has just been added."""
+    return JobRow(
+        id=spec.id,
+        state=JobState.QUEUED,
+        command="run",
+        spec=spec,
+        created=now,
+        called_back=None if spec.callback else 0.0,
+    )
 
 
 def readable_jobs(rows: Iterable[Any]) -> list[JobRow]:
@@ -282,14 +307,19 @@ def readable_jobs(rows: Iterable[Any]) -> list[JobRow]:
 
 
 def read_job(row: Any) -> JobRow:
-    """Read a job from its JOB_COLUMNS."""
-    values = dict(row)
+    """Read a job from its JOB_COLUMNS. Equal rows give the same object, as long as it is remembered."""
+    return _read_job(*row)
+
+
+@lru_cache(maxsize=2000)
+def _read_job(*row: Any) -> JobRow:
+    values = dict(zip(JobRow.__slots__, row, strict=True))
     try:
-        values["state"] = JobState(row["state"])
-        values["spec"] = _parse_spec(row["spec"])
+        values["state"] = JobState(values["state"])
+        values["spec"] = _parse_spec(values["spec"])
     except ValueError as error:
-        raise FormatError(f"Job {row['id']} was written by another version: {error}") from error
-    values["segments"] = tuple(Segment(digest, until) for digest, until in json.loads(row["segments"]))
+        raise FormatError(f"Job {values['id']} was written by another version: {error}") from error
+    values["segments"] = tuple(Segment(digest, until) for digest, until in json.loads(values["segments"]))
     return JobRow(**values)
 
 
@@ -315,37 +345,3 @@ def _delete_jobs(connection: Connection, ids: list[str]) -> None:
         # Columns that no job uses any more do not count; the garbage collection of the store removes them.
         used = select(jobs.c.id).where(jobs.c.dataset == prepared_columns.c.dataset).exists()
         connection.execute(delete(prepared_columns).where(prepared_columns.c.dataset.in_(tables), ~used))
-
-
-# Stored instead of the time of a callback that was given up.
-GIVEN_UP = -1.0
-
-
-class Callbacks(LedgerTopic):
-    """Claims callbacks and records attempts."""
-
-    def claim(self, now: float, seconds: float, limit: int = 100) -> list[JobRow]:
-        """Return ended jobs whose callback is due. No other scheduler gets them for this many seconds."""
-        due = (jobs.c.finished.is_not(None), jobs.c.called_back.is_(None), jobs.c.callback_due <= now)
-        query = select(*JOB_COLUMNS).where(*due).order_by(jobs.c.callback_due).limit(limit)
-        if not self._database.rows(query.limit(1)):
-            return []
-        with self._database.write() as connection:
-            rows = connection.execute(query.with_for_update(skip_locked=True)).mappings().all()
-            ids = [row["id"] for row in rows]
-            connection.execute(update(jobs).where(jobs.c.id.in_(ids)).values(callback_due=now + seconds))
-        return readable_jobs(rows)
-
-    def record_success(self, ids: Collection[str], now: float) -> int:
-        """Record that these callbacks were called; return how many were not recorded before."""
-        return self._record_attempt(ids, called_back=now)
-
-    def record_failure(self, ids: Collection[str], retry_at: float | None) -> None:
-        """Record a failed attempt, with the time of the next one, or None to give up."""
-        self._record_attempt(ids, **{"called_back": GIVEN_UP} if retry_at is None else {"callback_due": retry_at})
-
-    def _record_attempt(self, ids: Collection[str], **values: float) -> int:
-        pending = update(jobs).where(jobs.c.id.in_(list(ids)), jobs.c.called_back.is_(None))
-        with self._database.write() as connection:
-            attempts = jobs.c.callback_attempts + 1
-            return connection.execute(pending.values(callback_attempts=attempts, **values)).rowcount

@@ -1,5 +1,8 @@
 """`Outages`: what schedulers cannot use at the moment. API servers show it, even if Redis is what is missing."""
 
+import json
+from hashlib import sha256
+
 from pydantic import ValidationError
 from sqlalchemy import delete, select
 
@@ -18,26 +21,38 @@ class Outages(LedgerTopic):
 
     def write(self, owner: str, outage: Obstacle, now: float) -> None:
         """Record an outage of a scheduler, or that it continues; `now` is the time of the database."""
-        row = {"key": f"{_PREFIX}{owner}", "value": f"{now:.3f} {outage.model_dump_json()}"}
+        value = {"owner": owner, "written": now, "outage": outage.model_dump(mode="json")}
+        row = {"key": _key(owner), "value": json.dumps(value)}
         with self._database.write() as connection:
             connection.execute(_UPSERT[connection.dialect.name], [row])
 
     def clear(self, owner: str) -> None:
         """Record that the outage of a scheduler is over."""
         with self._database.write() as connection:
-            connection.execute(delete(meta).where(meta.c.key == f"{_PREFIX}{owner}"))
+            connection.execute(delete(meta).where(meta.c.key == _key(owner)))
 
     def current(self) -> list[Obstacle]:
         """The outages of all schedulers."""
+        return list(self.by_owner().values())
+
+    def by_owner(self) -> dict[str, Obstacle]:
+        """The outage of each scheduler that has one."""
+        query = select(meta.c.value, self._database.now.label("now")).where(meta.c.key.startswith(_PREFIX))
         with self._database.read() as connection:
-            now = connection.execute(select(self._database.now)).scalar_one()
-            texts = connection.execute(select(meta.c.value).where(meta.c.key.startswith(_PREFIX))).scalars().all()
-        return [outage for text in texts if (outage := _read(text, now)) is not None]
+            rows = connection.execute(query).all()
+        return dict(outage for row in rows if (outage := _read(row.value, row.now)) is not None)
 
 
-def _read(text: str, now: float) -> Obstacle | None:
-    written, _, value = text.partition(" ")
+def _key(owner: str) -> str:
+    """The key of a scheduler's row: names of hosts may be longer than keys."""
+    return f"{_PREFIX}{sha256(owner.encode()).hexdigest()[:32]}"
+
+
+def _read(text: str, now: float) -> tuple[str, Obstacle] | None:
+    """The scheduler and its outage; None if it is over."""
     try:
-        return Obstacle.model_validate_json(value) if now - float(written) < EXPIRE_SECONDS else None
-    except (ValueError, ValidationError):  # written by another version
+        value = json.loads(text)
+        current = now - value["written"] < EXPIRE_SECONDS
+        return (value["owner"], Obstacle.model_validate(value["outage"])) if current else None
+    except (ValueError, LookupError, TypeError, ValidationError):  # written by another version
         return None

@@ -4,6 +4,7 @@ The server refuses connections beyond `max_connections`, and opening one costs a
 opens few, as many as its share of the server's limit, and keeps them; its threads wait for each other.
 """
 
+from collections.abc import Callable
 from time import monotonic, sleep
 from typing import Any
 
@@ -40,11 +41,16 @@ def wait_for_connections(engine: Engine) -> None:
     """Make the engine wait while other processes use all connections of the server, instead of failing at once."""
 
     @event.listens_for(engine, "do_connect")
-    def connect(dialect: Dialect, _record: object, args: Any, options: Any) -> Any:
+    def open_connection(dialect: Dialect, _record: object, args: Any, options: Any) -> Any:
+        connect: Callable[..., Any] = dialect.connect
+        if dialect.driver == "pg8000":
+            from scheduler.ledger.prepared import PreparingConnection  # noqa: PLC0415 - pg8000 is optional
+
+            connect = PreparingConnection
         end = monotonic() + POOL_TIMEOUT
         while True:
             try:
-                return dialect.connect(*args, **options)
+                return connect(*args, **options)
             except dialect.loaded_dbapi.Error as error:
                 if _error_code(error) != TOO_MANY_CONNECTIONS or monotonic() > end:
                     raise

@@ -89,7 +89,7 @@ def _stream(
 ) -> Iterator[Row]:
     """The rows of a job, a few at a time: they may not all fit into memory."""
     query = select(*(table.c[name] for name in row.__slots__)).where(table.c.job == job, *conditions).order_by(*order)
-    with database.read() as connection:
+    with database.snapshot() as connection:
         for values in connection.execute(query, execution_options={"yield_per": 50}):
             yield row(*values)
 

@@ -3,21 +3,27 @@
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, insert, select, union_all
+from sqlalchemy import Connection, Executable, bindparam, func, insert, literal, select, union_all
 
 from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.errors import InputError
 from scheduler.ledger.audit import AuditEntry, append_entries
-from scheduler.ledger.database import DuplicateError, LedgerTopic, lock
+from scheduler.ledger.database import DuplicateError, LedgerTopic, deferred, lock
 from scheduler.ledger.jobs import OPEN, UNENDED, new_row
 from scheduler.ledger.schema import jobs, keys
 from scheduler.ledger.tenants import QuotaError, read_quotas
 
 ATTEMPTS = 5
-MAX_PARTS = 100  # of a compound statement; SQLite accepts 500
+MAX_PARTS = 64  # of a compound statement; SQLite accepts 500
 _WAITING = (JobState.QUEUED, JobState.PAUSED)
+# Built once: to build a statement takes longer than to execute it.
+_SELECT_KEYS = select(keys).where(
+    keys.c.tenant.in_(bindparam("tenants", expanding=True)), keys.c.key.in_(bindparam("names", expanding=True))
+)
+_INSERT_JOBS, _INSERT_KEYS = insert(jobs), insert(keys)
 
 
 class KeyReusedError(InputError):
@@ -99,15 +105,15 @@ class _Batch:
 
     def __init__(self, connection: Connection, requests: Sequence[SubmissionRequest]) -> None:
         self._connection = connection
-        specs = [request.spec for request in requests]
-        tenants = {spec.tenant for spec in specs}
+        specs = {request.spec.id: request.spec for request in requests}
+        tenants = {spec.tenant for spec in specs.values()}
         self._quotas = read_quotas(connection, tenants)
         self._waiting: dict[str, int] = {}  # jobs that count as waiting, by tenant
         self._keys = _find_keys(connection, tenants, [each.key for each in requests if each.key is not None])
-        ids = select(jobs.c.tenant, jobs.c.id).where(jobs.c.id.in_([spec.id for spec in specs]))
-        self._ids = {(row.tenant, row.id) for row in connection.execute(ids)}
-        works = [(request.spec.tenant, request.spec.work) for request in requests if not request.fresh]
-        self._works = _find_works(connection, works)
+        self._work = {spec.id: spec.work for spec in specs.values()}
+        reusing = [request.spec for request in requests if not request.fresh]
+        works = {(spec.tenant, self._work[spec.id]) for spec in reusing}
+        self._ids, self._jobs_of_work = _find_jobs(connection, list(specs), works)
         self._new_jobs: list[dict[str, Any]] = []
         self._new_keys: list[dict[str, Any]] = []
         self._entries: list[AuditEntry | None] = []
@@ -131,24 +137,25 @@ class _Batch:
 
     def write(self, connection: Connection) -> None:
         """Write the new jobs and keys, and their entries of the audit log."""
-        for table, rows in ((jobs, self._new_jobs), (keys, self._new_keys)):
-            if rows:
-                connection.execute(insert(table), rows)
-        append_entries(connection, *self._entries)
+        with deferred(connection):
+            for statement, rows in ((_INSERT_JOBS, self._new_jobs), (_INSERT_KEYS, self._new_keys)):
+                if rows:
+                    connection.execute(statement, rows)
+            append_entries(connection, *self._entries)
 
     def _find_equal(self, request: SubmissionRequest) -> str | None:
         """The job of the same id or, unless `fresh`, a usable one of the same work."""
         spec = request.spec
         if (spec.tenant, spec.id) in self._ids:
             return spec.id
-        return None if request.fresh else self._works.get((spec.tenant, spec.work))
+        return None if request.fresh else self._jobs_of_work.get((spec.tenant, self._work[spec.id]))
 
     def _add(self, request: SubmissionRequest) -> None:
-        spec, row = request.spec, new_row(request.spec, request.now)
-        self._new_jobs.append(row)
+        spec, work = request.spec, self._work[request.spec.id]
+        self._new_jobs.append(new_row(spec, request.now, work))
         self._entries.append(request.entry)
         self._ids.add((spec.tenant, spec.id))
-        self._works[spec.tenant, row["work"]] = spec.id
+        self._jobs_of_work[spec.tenant, work] = spec.id
         if spec.tenant in self._waiting:
             self._waiting[spec.tenant] += 1
 
@@ -174,7 +181,7 @@ def _find_keys(
     """The body and the job of each idempotency key, by tenant and key."""
     if not names:
         return {}
-    rows = connection.execute(select(keys).where(keys.c.tenant.in_(tenants), keys.c.key.in_(names)))
+    rows = connection.execute(_SELECT_KEYS, {"tenants": list(tenants), "names": list(names)})
     return {(row.tenant, row.key): (row.body, row.job) for row in rows}
 
 
@@ -186,19 +193,37 @@ def _check_body(key: str, row: tuple[str, str], body: str) -> str:
     return job
 
 
-def _find_works(connection: Connection, works: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """The newest usable job of each tenant and work."""
-    found: dict[tuple[str, str], str] = {}
-    distinct = sorted(set(works))
-    for start in range(0, len(distinct), MAX_PARTS):
-        # One statement for all of them; each part reads one row of the index.
-        pairs = distinct[start : start + MAX_PARTS]
-        newest = [select(_newest_usable(tenant, work).subquery()) for tenant, work in pairs]
-        found |= {(row.tenant, row.work): row.id for row in connection.execute(union_all(*newest))}
-    return found
+def _find_jobs(
+    connection: Connection, ids: Sequence[str], works: Collection[tuple[str, str]]
+) -> tuple[set[tuple[str, str]], dict[tuple[str, str], str]]:
+    """The tenant and id of the jobs that exist, and the newest usable job of each tenant and work."""
+    existing: set[tuple[str, str]] = set()
+    newest: dict[tuple[str, str], str] = {}
+    pairs, remaining = sorted(works), list(ids)
+    while pairs or remaining:
+        # One statement for all of them; each part reads one row of the index. Few lengths, so few statements.
+        parts = min(MAX_PARTS, 1 << max(len(pairs) - 1, 0).bit_length())
+        some, pairs = pairs[:parts], pairs[parts:]
+        some_ids, remaining = remaining[:parts], remaining[parts:]
+        padded = some + [("", "")] * (parts - len(some))
+        values: dict[str, Any] = {"ids": some_ids + [""] * (parts - len(some_ids))}
+        values |= {f"tenant_{number}": tenant for number, (tenant, _) in enumerate(padded)}
+        values |= {f"work_{number}": work for number, (_, work) in enumerate(padded)}
+        for row in connection.execute(_select_jobs(parts), values):
+            if row.by_id:
+                existing.add((row.tenant, row.id))
+            else:
+                newest[row.tenant, row.work] = row.id
+    return existing, newest
 
 
-def _newest_usable(tenant: str, work: str) -> Select[tuple[str, str, str]]:
+@cache
+def _select_jobs(parts: int) -> Executable:
+    """Select the jobs of several ids, and the newest usable job of each of several tenants and works."""
+    columns = (jobs.c.tenant, jobs.c.work, jobs.c.id)
+    by_id = select(*columns, literal(1).label("by_id")).where(jobs.c.id.in_(bindparam("ids", expanding=True)))
     usable = jobs.c.state.not_in([JobState.FAILED, JobState.CANCELLED]) & (jobs.c.command != "cancel")
-    query = select(jobs.c.tenant, jobs.c.work, jobs.c.id).where(jobs.c.tenant == tenant, jobs.c.work == work, usable)
-    return query.order_by(jobs.c.created.desc(), jobs.c.id.desc()).limit(1)
+    newest = select(*columns, literal(0).label("by_id")).order_by(jobs.c.created.desc(), jobs.c.id.desc()).limit(1)
+    numbers = range(parts)
+    conditions = [(jobs.c.tenant == bindparam(f"tenant_{n}"), jobs.c.work == bindparam(f"work_{n}")) for n in numbers]
+    return union_all(by_id, *(select(newest.where(*each, usable).subquery()) for each in conditions))

@@ -10,14 +10,15 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from secrets import token_hex, token_urlsafe
+from time import monotonic
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, func, insert, literal, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, func, insert, literal, select, update
 
 from maabo_dist._util.text import format_names
 from maabo_dist.errors import InputError, SettingsError
 from scheduler.ledger.audit import AuditEntry, append_entries
-from scheduler.ledger.database import LedgerTopic, lock, of_tenant
+from scheduler.ledger.database import Database, LedgerTopic, lock, of_tenant
 from scheduler.ledger.schema import datasets, jobs, prepared_columns, quotas, tokens
 
 
@@ -73,6 +74,10 @@ class Quotas(LedgerTopic):
             connection.execute(insert(quotas).values(asdict(row)))
 
 
+# Built once: to build a statement takes longer than to execute it.
+_SELECT_QUOTAS = select(quotas).where(quotas.c.tenant.in_(bindparam("tenants", expanding=True)))
+
+
 def read_quota(connection: Connection, tenant: str) -> QuotaRow:
     """Return a tenant's limits within a transaction: its own, or those of EVERYONE, or none."""
     return read_quotas(connection, [tenant])[tenant]
@@ -80,8 +85,8 @@ def read_quota(connection: Connection, tenant: str) -> QuotaRow:
 
 def read_quotas(connection: Connection, tenants: Collection[str]) -> dict[str, QuotaRow]:
     """Return the limits of several tenants."""
-    query = select(quotas).where(quotas.c.tenant.in_([*tenants, EVERYONE]))
-    rows = {row["tenant"]: QuotaRow(**row) for row in connection.execute(query).mappings()}
+    names = {"tenants": [*tenants, EVERYONE]}
+    rows = {row["tenant"]: QuotaRow(**row) for row in connection.execute(_SELECT_QUOTAS, names).mappings()}
     default = rows.get(EVERYONE, QuotaRow(EVERYONE))
     return {tenant: rows.get(tenant) or replace(default, tenant=tenant) for tenant in tenants}
 
@@ -136,8 +141,18 @@ def make_token(tenant: str, scopes: frozenset[str], now: float, *, name: str, se
     return NewToken(text, TokenRow(number, tenant, name, _hash(text), scopes, now, expires, None))
 
 
+# A token that was read this many seconds ago need not be read again.
+RECENT_SECONDS, MAX_RECENT = 1.0, 10_000
+_SELECT_TOKENS = select(tokens).where(tokens.c.hash.in_(bindparam("hashes", expanding=True)))
+
+
 class Tokens(LedgerTopic):
     """Reads and writes tokens. A `tenant` of None stands for all tenants."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        # Tokens that were read lately, by hash, with the time; replaced by a new one whenever a token is revoked.
+        self._recent: dict[str, tuple[float, TokenRow]] = {}
 
     def add(self, row: TokenRow, entry: AuditEntry | None = None) -> None:
         """Store a token; its text is not stored."""
@@ -149,13 +164,23 @@ class Tokens(LedgerTopic):
         """Return the token of this text, valid or not, or None."""
         return self.find_many([text]).get(text)
 
+    def find_recent(self, text: str) -> TokenRow | None:
+        """Return the token of this text if it was read within the last second, and none was revoked here since."""
+        read, row = self._recent.get(_hash(text), (0.0, None))
+        return row if monotonic() - read < RECENT_SECONDS else None
+
     def find_many(self, texts: Sequence[str]) -> dict[str, TokenRow]:
         """Return the tokens of these texts, valid or not."""
+        recent, now = self._recent, monotonic()
         digests = {text: _hash(text) for text in texts if _TOKEN.fullmatch(text.strip())}
         if not digests:
             return {}
-        query = select(tokens).where(tokens.c.hash.in_(set(digests.values())))
-        rows = {row["hash"]: _read_token(row) for row in self._database.rows(query)}
+        hashes = {"hashes": list(set(digests.values()))}
+        with self._database.read() as connection:
+            rows = {row["hash"]: _read_token(row) for row in connection.execute(_SELECT_TOKENS, hashes).mappings()}
+        if len(recent) >= MAX_RECENT:
+            recent.clear()
+        recent |= {digest: (now, row) for digest, row in rows.items()}
         return {text: rows[digest] for text, digest in digests.items() if digest in rows}
 
     def of_tenant(self, tenant: str | None) -> list[TokenRow]:
@@ -169,6 +194,7 @@ class Tokens(LedgerTopic):
         with self._database.write() as connection:
             revoked = bool(connection.execute(valid.values(revoked=now)).rowcount)
             append_entries(connection, entry if revoked else None)
+        self._recent = {}  # a reader that is under way fills the former one
         return revoked
 
     def any_exist(self) -> bool:
@@ -271,8 +297,9 @@ class Datasets(LedgerTopic):
 
     def get_many(self, ids: Collection[str]) -> dict[str, DatasetRow]:
         """Return those of these tables that exist, without their descriptions, which are long."""
-        query = _select_short().where(datasets.c.id.in_(ids))
-        return {row["id"]: _read_datasets(row) for row in self._database.rows(query)}
+        with self._database.read() as connection:
+            rows = connection.execute(_SELECT_SHORT, {"ids": list(ids)}).mappings()
+            return {row["id"]: _read_datasets(row) for row in rows}
 
     def find_by_digest(self, tenant: str, digest: str) -> DatasetRow | None:
         """Return the tenant's table of this content, or None."""
@@ -302,6 +329,9 @@ class Datasets(LedgerTopic):
 def _select_short() -> Select[Any]:
     short = [column for column in datasets.c if column.name != "description"]
     return select(*short, literal("{}").label("description"))
+
+
+_SELECT_SHORT = _select_short().where(datasets.c.id.in_(bindparam("ids", expanding=True)))
 
 
 def _select_by_digest(tenant: str, digest: str) -> Select[Any]:

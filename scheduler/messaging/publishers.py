@@ -32,7 +32,8 @@ from maabo_dist.contract.problem import Problem
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.contract.rules import RuleRecord
 from maabo_dist.errors import FormatError
-from scheduler.resources import Resources
+from scheduler.messaging.envelopes import Envelopes
+from scheduler.resources import RedisBroker, Resources
 
 TaskMessage = EvaluateMessage | ScreenMessage | ShuffleMessage | RulesMessage
 
@@ -54,10 +55,29 @@ class TaskPublisher:
 
     def __init__(self, resources: Resources) -> None:
         self._celery, self._broker = resources.celery, resources.broker
+        self._envelopes = Envelopes(resources.celery)
         self._task_limit = resources.settings.task_limit
 
     def publish(self, messages: Sequence[TaskMessage]) -> None:
         """Send tasks to the workers."""
+        if isinstance(self._broker, RedisBroker):
+            self._push(self._broker, messages)
+        else:
+            self.send_with_celery(messages)
+
+    def _push(self, broker: RedisBroker, messages: Sequence[TaskMessage]) -> None:
+        items: dict[str, list[str]] = {}
+        for message in messages:
+            name, queue = _ROUTES[type(message)]
+            limits = self._time_limits(message)
+            hard, soft = limits.get("time_limit"), limits.get("soft_time_limit")
+            item = self._envelopes.make(name, queue, message.model_dump_json(), message.argsrepr, (hard, soft))
+            items.setdefault(queue, []).append(item)
+        for queue, envelopes in items.items():
+            broker.push(queue, envelopes)
+
+    def send_with_celery(self, messages: Sequence[TaskMessage]) -> None:
+        """Send tasks as every Celery client does."""
         with self._broker.sending() as producer:
             for message in messages:
                 name, queue = _ROUTES[type(message)]

@@ -6,10 +6,12 @@ import pytest
 from fastapi.testclient import TestClient
 
 from maabo_dist.contract import names
-from maabo_dist.contract.job import DatasetRef, JobSpec, WorkerRecord
+from maabo_dist.contract.job import DatasetRef, JobSpec, Obstacle, WorkerRecord
 from scheduler.api.app import create_app
 from scheduler.api.server import safe_host
 from scheduler.api.settings import ApiSettings
+from scheduler.ledger import Ledger, tenants
+from scheduler.metrics import Metrics
 from scheduler.resources import Resources
 from tests import servers
 from tests.api_data import token_for
@@ -60,6 +62,19 @@ def test_a_revoked_or_expired_token_stops_working_immediately(client, resources)
     assert client.delete(f"/v1/tokens/{number}", headers=admin).status_code == 404
 
 
+def test_a_token_that_another_process_revokes_stops_working_within_a_second(client, resources, settings, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(tenants, "monotonic", lambda: now[0])
+    token = token_for(resources)
+    assert client.get("/v1/jobs", headers=token).status_code == 200
+
+    with closing(Ledger(settings.ledger_url)) as ledger:
+        ledger.tokens.revoke(token["Authorization"].split("_")[1], resources.clock())
+    now[0] += tenants.RECENT_SECONDS
+
+    assert client.get("/v1/jobs", headers=token).status_code == 401
+
+
 @pytest.mark.parametrize(
     ("scopes", "permitted"),
     [(("read",), (True, False, False)), (("submit",), (True, True, False)), (("admin",), (False, False, True))],
@@ -102,6 +117,22 @@ def test_readiness_reports_jobs_without_a_worker(client, resources):
 
     assert (without.status_code, without.json()["parts"]) == (503, {"workers": "none is running; waiting jobs: 1"})
     assert client.get("/readyz?parts=workers").json()["parts"] == {"workers": "ok"}
+
+
+def test_readiness_reports_what_schedulers_cannot_use(client, resources):
+    now = resources.ledger.database.steady_clock()()
+    resources.redis.set(resources.settings.key(names.CLUSTER), "{}")
+    for scheduler in ("one", "two"):
+        record = Metrics().snapshot().model_dump_json()
+        resources.redis.set(resources.settings.key(f"{names.METERS}:{scheduler}"), record)
+    states = [client.get("/readyz?parts=scheduler").json()["parts"]["scheduler"]]
+    for scheduler in ("one", "two"):
+        outage = Obstacle(kind="store", text="the artifact store at 10.0.0.1 cannot be used")
+        resources.ledger.outages.write(scheduler, outage, now)
+        states.append(client.get("/readyz?parts=scheduler").json()["parts"]["scheduler"])
+
+    assert states == ["ok", "ok, but 1 of 2 cannot use store", "none can use store"]
+    assert client.get("/readyz?parts=scheduler").status_code == 503
 
 
 def test_readiness_and_metrics_report_a_redis_that_refuses_writes(tmp_path, reader_processes):

@@ -3,6 +3,9 @@
 import pytest
 from sklearn.datasets import load_breast_cancer
 
+from maabo_dist.contract import names
+from maabo_dist.contract.job import JobRecord, JobState, Obstacle
+from scheduler.api import dependencies
 from scheduler.ledger.tenants import QuotaRow
 from tests.api_data import stored_table, token_for
 
@@ -184,3 +187,48 @@ def test_a_job_is_named_and_noted_by_its_owner(client, resources, job_request):
     other, reader = (token_for(resources, "other"), token_for(resources, scopes=("read",)))
     assert client.patch(path, json={"title": "x"}, headers=other).status_code == 404
     assert client.patch(path, json={"title": "x"}, headers=reader).status_code == 403
+
+
+def test_a_job_shows_the_outage_of_its_scheduler_and_its_end(client, resources, job_request, monkeypatch):
+    monkeypatch.setattr(dependencies, "OUTAGE_SECONDS", -1.0)
+    job, other = (client.post("/v1/jobs", json=job_request | {"settings": {"seed": seed}}).json() for seed in (1, 2))
+    for scheduler in ("here", "elsewhere"):
+        (lease,) = resources.ledger.leases.acquire(scheduler, resources.ledger.now, 60.0, 1)
+        resources.ledger.search.write(lease, resources.clock(), {"state": "running"})
+    outage = Obstacle(kind="redis", text="Redis cannot be used", remedy="Start Redis.")
+    resources.ledger.outages.write("here", outage, resources.ledger.database.steady_clock()())
+
+    during = [client.get(f"/v1/jobs/{each['id']}").json()["obstacle"] for each in (job, other)]
+    listed = [each["obstacle"] for each in client.get("/v1/jobs").json()["items"]]
+    resources.ledger.outages.clear("here")
+
+    assert sorted(map(bool, during)) == sorted(map(bool, listed)) == [False, True]
+    assert next(filter(None, during))["text"] == "Redis cannot be used"
+    assert [client.get(f"/v1/jobs/{each['id']}").json()["obstacle"] for each in (job, other)] == [None, None]
+
+
+def test_a_status_that_was_asked_for_before_shows_every_change(client, resources, job_request):
+    """Documents are remembered, and must never be older than the ledger and Redis."""
+    job = client.post("/v1/jobs", json=job_request).json()
+    url = f"/v1/jobs/{job['id']}"
+    key = resources.settings.key(f"{names.JOB_RECORD}:{job['id']}")
+
+    def look():
+        (listed,) = client.get("/v1/jobs").json()["items"]
+        details = client.get(url).json()
+        assert listed.items() <= details.items()
+        return details
+
+    seen = [look()]
+    client.patch(url, json={"title": "named"})
+    seen.append(look())
+    for trees in (5, 6):
+        resources.redis.set(key, JobRecord(id=job["id"], state=JobState.QUEUED, trees=trees).model_dump_json())
+        seen.append(look())
+    client.post(f"{url}/cancel")
+    seen.append(look())
+
+    assert job == seen[0]
+    assert [each["title"] for each in seen] == [None, *["named"] * 4]
+    assert [each["trees"] for each in seen] == [0, 0, 5, 6, 0]
+    assert [each["state"] for each in seen] == ["queued"] * 4 + ["cancelled"]

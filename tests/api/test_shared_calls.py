@@ -87,3 +87,19 @@ def test_slow_calls_do_not_block_later_requests_and_their_number_is_limited():
         return running
 
     assert asyncio.run(run()) == MAX_CALLS
+
+
+def test_a_request_that_arrives_when_a_call_has_just_ended_is_answered():
+    load = Recorder()
+    load.go.set()
+
+    async def run():
+        shared, answers = SharedCalls(load), []
+        first = shared.start(2)
+        # Called before asyncio marks the task of the call as done.
+        first.add_done_callback(lambda _: answers.append(shared.start(4)))
+        await first
+        async with asyncio.timeout(60):
+            return await answers[0]
+
+    assert asyncio.run(run()) == 40

@@ -79,7 +79,9 @@ def number_of(page, tile):
 
 def wait_for_trees(page, least):
     page.wait_for_function(
-        "least => Number(document.querySelector('.tiles dd')?.textContent.replaceAll(',', '')) >= least", arg=least
+        "least => Number(document.querySelector('.tiles dd')?.textContent.replaceAll(',', '')) >= least",
+        arg=least,
+        timeout=3 * TIMEOUT,
     )
 
 

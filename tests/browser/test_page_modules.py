@@ -128,7 +128,7 @@ def rule(text, verdict, **fields):
 
 def list_texts(page, rules):
     """The texts of the items of the rule list."""
-    document = {"rules": rules, "dataset": {"classes": ["a", "b"], "target": "y"}}
+    document = {"rules": rules, "dataset": {"classes": ["a", "b"], "target": "y", "base_rates": {"a": 0.35}}}
     return page.evaluate(
         """async (document) => {
             const { ruleList } = await import('/rule-list.js');
@@ -145,9 +145,9 @@ def test_failed_findings_stand_apart_after_the_others(page):
     cards = list_texts(page, [rule("x", "held up"), rule("y", "failed"), rule("z", "failed")])
 
     assert len(cards) == 4
-    assert cards[0].startswith("if x > 1")
+    assert cards[0].startswith("4 of 5 unseen rows with x > 1 have y = a; usually 35 of 100.")
     assert cards[1] == "Did not hold up on unseen rows"
-    assert [card[:8] for card in cards[2:]] == ["if y > 1", "if z > 1"]
+    assert [card[19:29] for card in cards[2:]] == ["with y > 1", "with z > 1"]
 
 
 def test_cards_have_the_verdict_the_p_value_and_other_wordings(page):
@@ -161,7 +161,7 @@ def test_cards_have_the_verdict_the_p_value_and_other_wordings(page):
         ],
     )
 
-    assert "Weaker than in training on 5 rows the search never saw." in weaker
+    assert "Weaker than among the searched rows on 5 rows the search never saw." in weaker
     assert "in the whole search is 0.012." in weaker
     assert weaker.endswith("Also x17 in place of x, correlation 0.91; 4 more.")
     assert seen_as.endswith("Also seen as u > 3 and v = q.")
@@ -211,8 +211,9 @@ LOAD = {"schedulers": 1, "processes": 8, "tasks": 4, "waiting": 0, "busy": 0, "b
             "No worker has started a task. Start workers.",
         ),
         ({"obstacle": {"kind": "later", "text": "x"}}, {}, 1, "stuck", "X."),
-        ({"state": "queued"}, {"schedulers": 0}, 1, "stuck", "Start one with: python -m scheduler"),
+        ({"state": "queued"}, {"schedulers": 0}, 1, "stuck", "Start one: `python -m scheduler`"),
         ({}, {"processes": 0, "busyShare": None}, 1, "stuck", "celery -A workers.app worker"),
+        ({}, {"outage": "Redis cannot be reached."}, 1, "stuck", "Redis cannot be reached. Ask the operator"),
         ({"state": "queued"}, {"running": 3}, 1, "wait", "3 other jobs are running"),
         ({"state": "queued"}, {}, 1, "info", "Waiting for a scheduler."),
         ({"state": "queued"}, {}, 60, "wait", "Waiting for a scheduler for 1 min."),

@@ -1,6 +1,7 @@
 """The page says the truth about jobs that wait or are stuck, on a cluster without workers."""
 
 import signal
+from contextlib import ExitStack
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -55,6 +56,25 @@ def test_a_job_without_workers_says_so_until_one_is_started(idle_cluster, datase
         page.click("text=Cancel")
         page.click("text=Really cancel?")
         page.wait_for_selector(".state.large[data-state=cancelled]")
+
+
+def test_a_job_says_that_redis_is_away(browser, tmp_path, show):
+    with TemporaryDirectory(prefix="maabo-redis-") as folder, ExitStack() as redis:
+        settings = cluster_settings(redis.enter_context(servers.redis_server(folder)), tmp_path)
+        cluster = Cluster(settings, tmp_path)
+        with a_scheduler(settings):
+            cluster.start()
+            try:
+                table = cluster.dataset(load_breast_cancer(as_frame=True).frame)
+                page = show(f"{cluster.url}/#/jobs/{cluster.submit(table, **SLOW)}", expecting="503|Failed to load")
+                page.wait_for_selector(".tiles")
+                redis.close()
+                page.wait_for_selector(".job-status[data-kind=stuck]:has-text('Redis cannot be reached')")
+
+                assert page.inner_text(".state.large") == "Waiting for Redis"
+                assert "left" not in page.inner_text(".progress-text")
+            finally:
+                cluster.stop()
 
 
 @pytest.mark.soak

@@ -133,7 +133,7 @@ def test_the_rules_do_not_depend_on_the_number_of_threads(tmp_path, run):
 
 
 @pytest.mark.parametrize(
-    ("form", "start"), [("csv", "rule,if,then"), ("markdown", "| rule |"), ("sql", "-- R1"), ("pandas", "# R1")]
+    ("form", "start"), [("csv", "rule,if,then"), ("markdown", "**"), ("sql", "-- R1"), ("pandas", "# R1")]
 )
 def test_every_format_is_printed(form, start, tmp_path, run):
     code, out, _ = run(

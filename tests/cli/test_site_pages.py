@@ -10,7 +10,7 @@ import pytest
 
 from tests.servers import ROOT
 
-PAGES = ("bundled-tables", "certification", "groups-and-time", "index", "install", "tutorial")
+PAGES = ("apply-and-check", "bundled-tables", "certification", "groups-and-time", "index", "install", "tutorial")
 OMITTED = "…"
 _BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 _EXAMPLE = re.compile(r"```pycon\n(.*?)```", re.DOTALL)
@@ -52,11 +52,26 @@ def visits(rows=600):
     return frame.assign(dose=dose, weight=draw.integers(1, 4, rows), relapse=np.where(relapse, "yes", "no"))
 
 
+def customers(rows, seed, yearly=0.05):
+    """Customers who leave if they pay much by the month or complained; some who pay by the year leave, too."""
+    draw = np.random.default_rng(seed)
+    contract = draw.choice(["monthly", "yearly"], rows, p=[0.6, 0.4])
+    fee, calls = draw.gamma(4, 12, rows).round(2), draw.poisson(1.2, rows)
+    since = pd.Timestamp("2024-01-01") + pd.to_timedelta(draw.integers(0, 600, rows), "D")
+    leaves = ((contract == "monthly") & (fee > 55)) | (calls >= 4)
+    share = np.where(leaves, 0.85, np.where(contract == "yearly", yearly, 0.1))
+    frame = pd.DataFrame({"customer": np.arange(rows) + 1000 * seed, "contract": contract, "fee": fee, "calls": calls})
+    return frame.assign(since=since.strftime("%d.%m.%Y"), churned=np.where(draw.random(rows) < share, "yes", "no"))
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_the_commands_of_a_page_print_what_it_shows(maabo, name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "76")
     visits().to_csv("visits.csv", index=False)
+    customers(3000, seed=1).to_csv("customers.csv", index=False)
+    customers(4000, seed=2).to_parquet("april.parquet")
+    customers(4000, seed=3, yearly=0.3).to_csv("june.csv", index=False)
     page = list(commands(read_page(name)))
 
     assert page

@@ -13,7 +13,8 @@ from maabo_dist.contract.wording import conditions_text
 from maabo_dist.data.columns import Columns, FeatureKind
 from maabo_dist.data.dates import ISO, LAYOUTS, read_dates
 from maabo_dist.data.preparation import prepare
-from maabo_dist.report.exports import _pandas_mask, _sql_condition
+from maabo_dist.report.exports import _pandas_mask
+from maabo_dist.report.sql import StandardWriter
 from maabo_dist.rules.conditions import conditions_of
 from maabo_dist.rules.matching import match_cells
 from maabo_dist.settings import TableSettings
@@ -174,10 +175,10 @@ def vars_of(condition):
 def test_sql_compares_days_and_years_with_dates():
     part = {name: DatePart(name, ISO, "2023-01-02") for name in ("days", "year", "weekday")}
 
-    assert _sql_condition(Condition("d", Op.ABOVE, 30.5, part=part["days"])) == "\"d\" >= '2023-02-02'"
-    assert _sql_condition(Condition("d", Op.AT_MOST, 2023.5, part=part["year"])) == "\"d\" < '2024-01-01'"
+    assert StandardWriter().condition(Condition("d", Op.ABOVE, 30.5, part=part["days"])) == "\"d\" >= '2023-02-02'"
+    assert StandardWriter().condition(Condition("d", Op.AT_MOST, 2023.5, part=part["year"])) == "\"d\" < '2024-01-01'"
     assert (
-        _sql_condition(Condition("d", Op.ABOVE, 5.5, part=part["weekday"]))
+        StandardWriter().condition(Condition("d", Op.ABOVE, 5.5, part=part["weekday"]))
         == 'EXTRACT(ISODOW FROM CAST("d" AS TIMESTAMP)) > 5'
     )
 

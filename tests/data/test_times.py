@@ -1,4 +1,4 @@
-"""Rows in the order of time: the latest are held out, and parts of dates that do not recur are no features."""
+"""Rows in the order of time: the latest are held out, and parts of dates that do not recur are not used."""
 
 import numpy as np
 import pandas as pd
@@ -111,7 +111,7 @@ def test_a_note_says_which_parts_are_features():
     hours = prepared(visits().assign(visit=DAYS[:1].repeat(1199).append(DAYS[1:2])), include=("x",))
     assert [feature.name for feature in hours.columns.features] == ["x"]
     none = prepared(visits().assign(visit=DAYS[:1].repeat(1199).append(DAYS[1:2])))
-    assert "Column 'visit' orders the rows: it is no feature, as no part of it recurs." in none.notes
+    assert "Column 'visit' orders the rows: it is not used, as no part of it recurs." in none.notes
 
 
 def test_rows_without_a_time_are_left_out_with_a_note():

@@ -1,178 +1,36 @@
 """Mutated messages, requests, answers and control messages, sent to a running scheduler and worker.
 
-No process may exit, nothing may stay behind, and a job that runs meanwhile must give the right rules. Mutations that
-are valid again are not sent as requests and answers: they would be forged, and not malformed.
+No process may exit, nothing may stay behind, and a job that runs meanwhile must give the right rules.
 MAABO_FUZZ_SEED and MAABO_FUZZ_ROUNDS select another run of the long version.
 """
 
-import base64
 import json
 import os
-from contextlib import suppress
 from random import Random
-from uuid import UUID
 
 import pytest
 
-from maabo_dist.cluster.streams import BODY, HEADER, RULES_HEADER, SCREEN_HEADER, SHUFFLE_HEADER
-from maabo_dist.contract import names
-from maabo_dist.contract.messages import EvaluationAnswer, Request, RulesAnswer, ScreenAnswer, ShuffleAnswer
+from maabo_dist.cluster.streams import BODY, SCREEN_HEADER, SHUFFLE_HEADER
 from maabo_dist.errors import FormatError
 from maabo_dist.findings.wire import unpack_searches
 from maabo_dist.screens.screen import MAX_PAIRS
 from maabo_dist.screens.wire import unpack_pairs
 from tests import servers
 from tests.faults import test_screens, test_shuffled_tasks
-from tests.faults.mutations import mutate_bytes, mutate_json
-from tests.faults.test_bad_messages import evaluate
-from tests.faults.test_poison_messages import envelope
+from tests.faults.fuzz import Fuzz
+from tests.faults.mutations import mutate_bytes
 from tests.faults.world import MINING
 
 pytestmark = pytest.mark.xdist_group("faults")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _nothing_is_held_afterwards(world):
     yield
     world.hold.unlink(missing_ok=True)
 
 
-QUEUES = (names.JOBS_QUEUE, names.EVALUATE_QUEUE, names.RULES_QUEUE)
-ANSWERS = {
-    HEADER: EvaluationAnswer,
-    RULES_HEADER: RulesAnswer,
-    SCREEN_HEADER: ScreenAnswer,
-    SHUFFLE_HEADER: ShuffleAnswer,
-}
 SMALL = MINING | {"trees": 60}
-
-
-class Fuzz:
-    """Sends mutations to the processes of a cluster."""
-
-    def __init__(self, world, seed):
-        self.world, self.random = world, Random(seed)
-        self.sent = 0
-
-    def run(self, rounds):
-        """Send about four mutations each round, while a job runs."""
-        job = self.world.submit(MINING)
-        answers = self._real_answers(job)
-        for number in range(rounds):
-            if self.world.row(job).state.ended:
-                self.world.check_done(job)
-                job = self.world.submit(MINING)
-                servers.wait_for(lambda job=job: self.world.row(job), 20, what="the next job")
-            self._send_message()
-            self._send_request()
-            self._send_answer(job, answers)
-            if number % 5 == 0:
-                self._send_control()
-            self._check_alive()
-            if number % 50 == 0:  # workers rest for a second after each task that they could not begin
-                servers.wait_for(self.drained, 120, what="empty queues")
-        self.world.check_done(job, seconds=90)
-
-    def drained(self):
-        key = self.world.settings.key
-        lengths = [self.world.client.llen(key(queue)) for queue in QUEUES]
-        return not any(lengths) and self.world.client.xlen(key(names.INTAKE_STREAM)) == 0
-
-    def _check_alive(self):
-        for process in (self.world.first_scheduler, self.world.first_worker):
-            assert process.alive, process.log[-3000:]
-
-    def _new_id(self):
-        return UUID(int=self.random.getrandbits(128)).hex
-
-    def _send_message(self):
-        """A message of a job that does not exist, mutated as an envelope, in its body, or as bytes."""
-        queue, document = self.random.choice(QUEUES), {"dataset": {"fingerprint": "0" * 64}}
-        task, keywords = self.random.choice(
-            [
-                (names.SUBMIT, document),
-                (names.EVALUATE, evaluate(self._new_id())),
-                (names.SCREEN, {"job": self._new_id(), "number": 1, "blocks": 1, "start": 0, "stop": 1, "attempt": 0}),
-                (names.SHUFFLE, {"spec": document | {"id": self._new_id()}, "start": 0, "stop": 1, "attempt": 0}),
-                (names.RULES, {"spec": document | {"id": self._new_id()}, "attempt": 1, "final": True}),
-            ]
-        )
-        item = json.loads(envelope([[], keywords, {}], queue=queue, headers={"task": task}))
-        match self.random.randrange(9):
-            case 0:  # few: a worker that cannot begin a task rests for a second
-                body = json.dumps(mutate_json(self.random, [[], keywords, {}])).encode()
-                item["body"] = base64.b64encode(body).decode()
-            case 1 | 2:
-                item["body"] = base64.b64encode(mutate_bytes(self.random, base64.b64decode(item["body"]))).decode()
-            case 3 | 4 | 5:
-                item["headers"] = mutate_json(self.random, item["headers"])
-            case 6 | 7:
-                item["properties"] = mutate_json(self.random, item["properties"])
-            case 8:
-                item = mutate_json(self.random, item)
-        data = json.dumps(item).encode()
-        self.world.client.lpush(
-            self.world.settings.key(queue), mutate_bytes(self.random, data) if self.random.random() < 0.2 else data
-        )
-        self.sent += 1
-
-    def _send_request(self):
-        job = self._new_id()
-        document = {"id": job, "dataset": {"fingerprint": "0" * 64}, "settings": {"trees": 5}, "callback": None}
-        request = {"version": 2, "kind": "submit", "job": job, "document": document}
-        data = json.dumps(mutate_json(self.random, request)).encode()
-        if self.random.random() < 0.4:
-            data = mutate_bytes(self.random, data)
-        with suppress(FormatError):
-            Request.read(data)
-            return
-        fields = {self.random.choice([HEADER, HEADER, HEADER, b"other"]): data}
-        self.world.client.xadd(self.world.settings.key(names.INTAKE_STREAM), fields)
-        self.sent += 1
-
-    def _send_answer(self, job, answers):
-        """A mutated header with a real body, or a real header with a mutated body; or a header with random bytes."""
-        field = self.random.choice(list(ANSWERS))
-        header, body = answers[field]
-        values = header | {"job": job}
-        if field == HEADER and (tasks := self.world.ledger.search.tasks(job)):  # one that is perhaps still awaited
-            task = self.random.choice(tasks)
-            values |= {"batch": task.batch, "start": task.start, "stop": task.stop, "attempt": task.attempt}
-        if self.random.random() < 0.5:
-            data = json.dumps(mutate_json(self.random, values)).encode()
-            with suppress(FormatError):
-                ANSWERS[field].read(data)
-                return
-        else:
-            data = json.dumps(values).encode()
-            body = mutate_bytes(self.random, body) if body else self.random.randbytes(200)
-            if field == RULES_HEADER and body.startswith(b"{") and body.endswith(b"}"):
-                body = body[:-1]
-        self.world.client.xadd(self.world.stream(job), {field: data, BODY: body})
-        self.sent += 1
-
-    def _send_control(self):
-        message = {"method": "ping", "arguments": {}, "destination": None, "pattern": None, "matcher": None}
-        item = json.loads(envelope(queue="celery.pidbox"))
-        item["body"] = base64.b64encode(json.dumps(mutate_json(self.random, message)).encode()).decode()
-        if self.random.random() < 0.5:
-            item = mutate_json(self.random, item)
-        data = json.dumps(item).encode()
-        self.world.client.publish(self.world.settings.key("/0.celery.pidbox"), data)
-        self.sent += 1
-
-    def _real_answers(self, job):
-        """Headers and bodies of each kind; the trees are those of an answer in the ledger."""
-        self.world.under_way(job, 1)
-        row = next(self.world.ledger.search.results(job))
-        rules = {"version": 2, "kind": "done", "job": job, "attempt": 0, "worker": "here:1", "seconds": 0.1}
-        block = rules | {"start": row.start, "stop": row.stop}
-        return {
-            HEADER: (block | {"batch": row.batch}, row.trees),
-            RULES_HEADER: (rules | {"final": True, "trees": 1, "rules": 1, "digest": "0"}, b'{"rules": []}'),
-            SCREEN_HEADER: (block, b""),
-            SHUFFLE_HEADER: (block, b""),
-        }
 
 
 def check(world, seed, rounds):
@@ -221,6 +79,7 @@ def is_accepted(unpack, *arguments):
     return True
 
 
+@pytest.mark.usefixtures("_nothing_is_held_afterwards")
 def test_damaged_answers_of_a_screen_change_no_rule(world):
     job = test_screens.half_screened(world)
     rows = [(block, block.pairs) for block in world.ledger.screens.blocks(job)]
@@ -235,6 +94,7 @@ def test_damaged_answers_of_a_screen_change_no_rule(world):
     test_screens.check_done(world, job)
 
 
+@pytest.mark.usefixtures("_nothing_is_held_afterwards")
 def test_damaged_answers_of_shuffled_searches_change_no_rule(world):
     job = test_shuffled_tasks.half_certified(world)
     rows = [(task, task.searches) for task in world.ledger.shuffles.rows(job)]
@@ -250,7 +110,10 @@ def test_damaged_answers_of_shuffled_searches_change_no_rule(world):
 
 
 @pytest.mark.soak
-def test_thousands_of_mutated_messages_end_no_process_and_change_no_rule(world, capsys):
+def test_thousands_of_mutated_messages_end_no_process_and_change_no_rule(new_world, capsys):
+    """In a cluster of its own: what is left in the queues when it fails must not fail other tests."""
+    world = new_world()
+    world.revive()
     seed = int(os.environ.get("MAABO_FUZZ_SEED", "2"))
     sent = check(world, seed, rounds=int(os.environ.get("MAABO_FUZZ_ROUNDS", "3000")))
     with capsys.disabled():

@@ -95,7 +95,7 @@ def test_a_queued_job_says_how_many_are_before_it(world):
         records = [record for job in jobs if (record := world.record(job)) is not None]
         return sorted(record.obstacle.text for record in records if record.state is JobState.QUEUED and record.obstacle)
 
-    expected = [f"queued: 1 job running, {ahead} of its tenant ahead of it" for ahead in (0, 1)]
+    expected = [f"waiting for its turn: 1 job is running, and {ahead} ahead of it" for ahead in ("0 jobs", "1 job")]
     servers.wait_for(lambda: places() == expected, 20, what="the places of two jobs")
 
     assert places() == expected

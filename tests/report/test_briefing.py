@@ -45,15 +45,32 @@ def with_shares(document, **shares):
         (make_tested(HELD, HELD), "2 findings for survived; both held up on rows the search never saw"),
         (make_tested(HELD, HELD, HELD), "3 findings for survived; all three held up on rows the search never saw"),
         (make_tested(*13 * [HELD]), "13 findings for survived; all 13 held up on rows the search never saw"),
-        (make_tested(WEAKER), "1 finding for survived; it was weaker on rows the search never saw"),
+        (make_tested(WEAKER), "1 finding for survived; it was weaker but still clear on rows the search never saw"),
+        (
+            make_document(
+                make_rule(AGE, number=1, holdout=make_held_out((4, 6)), verdict=WEAKER),
+                make_rule(AGE, number=2, holdout=make_held_out(), verdict=WEAKER),
+                holdout=20,
+            ),
+            (
+                "2 findings for survived; none held up on rows the search never saw, one was weaker but still clear "
+                "and one was weaker"
+            ),
+        ),
         (make_tested(UNTESTED, UNTESTED), "2 findings for survived; none could be tested on rows the search never saw"),
         (
             make_tested(HELD, HELD, WEAKER, FAILED),
-            "3 findings for survived; two held up on rows the search never saw, one was weaker and one failed",
+            (
+                "3 findings for survived; two held up on rows the search never saw, one was weaker but still clear "
+                "and one failed"
+            ),
         ),
         (
             make_tested(WEAKER, WEAKER, FAILED),
-            "2 findings for survived; none held up on rows the search never saw, two were weaker and one failed",
+            (
+                "2 findings for survived; none held up on rows the search never saw, two were weaker but still clear "
+                "and one failed"
+            ),
         ),
         (make_tested(FAILED, FAILED), "No findings for survived: two failed on rows the search never saw"),
         (
@@ -119,7 +136,9 @@ def test_the_sentence_uses_unseen_rows_where_the_finding_was_tested_on_them():
     dataset = make_document().dataset
 
     assert finding_sentence(seen, dataset) == "80 of 100 rows with age ≤ 27.5 have survived = 1; usually 50 of 100."
-    assert finding_sentence(unseen, dataset) == "90 of 100 rows with age ≤ 27.5 have survived = 1; usually 50 of 100."
+    assert (
+        finding_sentence(unseen, dataset) == "9 of 10 unseen rows with age ≤ 27.5 have survived = 1; usually 50 of 100."
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,7 +146,8 @@ def test_the_sentence_uses_unseen_rows_where_the_finding_was_tested_on_them():
     [
         ((0, 9), "All 9 unseen rows"),
         ((9, 0), "None of 9 unseen rows"),
-        ((1, 9), "90 of 100 rows"),
+        ((1, 9), "9 of 10 unseen rows"),
+        ((2, 18), "90 of 100 rows"),
         ((0, 100), "100 of 100 rows"),
     ],
 )

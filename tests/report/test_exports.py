@@ -1,5 +1,6 @@
 import csv
 import io
+import re
 import sqlite3
 
 import numpy as np
@@ -12,6 +13,7 @@ from maabo_dist.contract.rules import Verdict
 from maabo_dist.contract.selection import MissingClassRecord, MissingReason
 from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
+from maabo_dist.report.briefing import in_order
 from maabo_dist.report.document import result_document
 from maabo_dist.report.exports import to_pandas, to_sql
 from maabo_dist.report.tables import to_csv, to_markdown
@@ -196,15 +198,34 @@ def test_markdown_has_the_figures_of_held_out_rows_first():
     tested = to_markdown(make_document(make_rule(AGE, holdout=make_held_out()), holdout=10)).splitlines()
     untested = to_markdown(make_document(make_certified(make_rule(AGE), p=1e-5))).splitlines()
 
-    assert tested[0] == (
-        "| rule | if | then | rows (held out) | precision (held out) | 95 % interval | rows (mined) "
-        "| precision (mined) | base rate | verdict | adjusted p |"
+    assert tested[0] == "**1 finding for survived; it held up on rows the search never saw.**"
+    assert tested[2] == (
+        "| rule | verdict | finding | unseen rows | precision (unseen) | 95 % interval | searched rows "
+        "| precision (searched) | adjusted p |"
     )
-    assert (
-        tested[2] == "| R1 | age ≤ 27.5 | survived = 1 | 10 | 0.90 | 0.60–0.98 | 20 | 0.80 | 0.50 | held up | 0.001 |"
+    assert tested[4] == (
+        "| R1 | held up | 9 of 10 unseen rows with age ≤ 27.5 have survived = 1; usually 50 of 100. | 10 | 0.90 "
+        "| 0.60–0.98 | 20 | 0.80 | 0.001 |"
     )
-    assert untested[0] == "| rule | if | then | rows (mined) | precision (mined) | base rate | verdict | adjusted p |"
-    assert untested[2] == "| R1 | age ≤ 27.5 | survived = 1 | 20 | 0.80 | 0.50 | not tested | &lt; 0.001 |"
+    assert untested[2] == "| rule | verdict | finding | searched rows | precision (searched) | adjusted p |"
+    assert untested[4] == (
+        "| R1 | not tested | 80 of 100 rows with age ≤ 27.5 have survived = 1; usually 50 of 100. | 20 | 0.80 "
+        "| &lt; 0.001 |"
+    )
+
+
+def test_exports_have_the_order_of_the_briefing():
+    weak = make_rule(AGE, number=1, holdout=make_held_out((45, 55)), verdict=Verdict.WEAKER)
+    failed = make_rule(AGE, number=2, holdout=make_held_out((9, 1)), verdict=Verdict.FAILED)
+    document = make_document(weak, failed, make_rule(AGE, number=3, holdout=make_held_out()), holdout=100)
+
+    order = [rule.id for rules in in_order(document) for rule in rules]
+
+    assert order == ["R3", "R1", "R2"]
+    assert [row["rule"] for row in csv.DictReader(io.StringIO(to_csv(document)))] == order
+    for text, pattern in ((to_markdown(document), r"^\| (R\d)"), (to_sql(document), r"^-- (R\d)")):
+        assert re.findall(pattern, text, re.MULTILINE) == order
+    assert re.findall(r"^(R\d) =", to_pandas(document), re.MULTILINE) == order
 
 
 @pytest.mark.parametrize("name", ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "＝1"])
@@ -276,7 +297,7 @@ def test_csv_and_markdown_contain_the_stability_of_rules():
     document = make_repeated(make_document(make_rule(AGE)), 9)
 
     (row,) = csv.DictReader(io.StringIO(to_csv(document)))
-    header, _, line = to_markdown(document).splitlines()
+    *_, header, _, line = to_markdown(document).splitlines()
 
     assert [row[name] for name in ("stability", "returns", "repeats", "repeats_precision")] == [
         "0.9",

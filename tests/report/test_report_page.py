@@ -19,7 +19,7 @@ from maabo_dist.contract.rules import Verdict
 from maabo_dist.mining.local import mine
 from maabo_dist.report.document import result_document
 from maabo_dist.report.figures import dump_figures, figures_of
-from maabo_dist.report.html import MODULES, report_page
+from maabo_dist.report.html import MAX_RULES, MODULES, report_page
 from maabo_dist.settings import MiningSettings
 from tests import factories
 
@@ -155,7 +155,7 @@ def test_headline_and_findings_can_be_read_without_the_script():
     for phrase in (
         "table.csv · survived · 200 rows, 100 of them kept for a check · 1 note",
         "2 findings for survived; both held up on rows the search never saw.",
-        "90 of 100 rows with age > 3.5 and age = C have survived = yes ; usually 50 of 100 .",
+        "9 of 10 unseen rows with age > 3.5 and age = C have survived = yes ; usually 50 of 100 .",
         "On 10 rows the search never saw; 95 % interval 60–98.",
         "adjusted p = 0.001",
     ):
@@ -330,3 +330,13 @@ def test_modules_of_the_script_import_only_names_that_earlier_modules_export_and
         for names, module in re.findall(r'^import {(.*?)} from "\./(\w+)\.js";$', text, re.MULTILINE):
             assert module in MODULES[:index]
             assert {name.strip() for name in names.split(",")} <= exported[module]
+
+
+def test_a_report_of_thousands_of_rules_shows_the_first_and_counts_the_others():
+    rules = [make_rule(AGE, number=number) for number in range(1, MAX_RULES + 4)]
+
+    page = report_page(make_document(*rules))
+
+    assert page.count("<article") == MAX_RULES
+    assert f"{MAX_RULES + 3} findings for survived" in page
+    assert "3 more findings: CSV and JSON have them all." in page

@@ -26,6 +26,7 @@ from scheduler.core import loop, preparation
 from scheduler.core.blocks import MAX_BLOCK_FAILURES, MIN_BLOCKS
 from scheduler.core.dispatch import choose_tasks
 from scheduler.core.loop import Scheduler
+from scheduler.core.task_lengths import TaskLengths
 from scheduler.resources import Resources
 from tests import servers
 from tests.cluster import a_scheduler, ask, cluster_settings, ended, submit
@@ -199,7 +200,8 @@ def test_screening_and_searching_jobs_share_the_workers_by_priority(cluster, tmp
         scheduler = Scheduler(resources, "one")
         while len(scheduler.jobs) < 2:
             scheduler.turn()
-        chosen = choose_tasks(list(scheduler.jobs), 14, cluster.task_seconds, resources.clock())
+        lengths = TaskLengths(cluster.task_seconds)
+        chosen = choose_tasks(list(scheduler.jobs), 14, lengths, resources.clock())
 
     assert least <= len(chosen[screened]) < 14
     assert len(chosen[screened]) + len(chosen[other]) == 14

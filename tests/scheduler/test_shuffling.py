@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from maabo_dist.findings.certificate import MARGIN, ShuffledSearch
 from maabo_dist.mining.shuffles import ShufflePlan
-from scheduler.core.blocks import MAX_BLOCK_FAILURES, Shuffling, cut_searches
+from scheduler.core.blocks import MAX_BLOCK_FAILURES, MAX_BLOCKS, Shuffling, cut_searches
+from scheduler.core.task_lengths import TaskLengths
 from tests.reference import findings as slow
 
 ALLOWANCE, UNDECIDED = 3.0, -8.0
@@ -103,16 +104,18 @@ def test_searches_that_are_not_needed_any_more_are_not_sent():
 @pytest.mark.parametrize(
     ("count", "seconds", "sizes"),
     [
-        (24, 0.01, {1}),  # shared by several workers
-        (24, 60.0, {1}),
-        (1000, 0.1, {10}),  # a task takes a second
-        (1000, 60.0, {1}),
-        (100_000, 60.0, {25, 100_000 % 25 or 25}),  # not too many to keep track of
+        (24, 0.01, [2, 1]),  # shared by several workers
+        (24, 60.0, [1, 1]),
+        (1000, 0.1, [10, 1]),  # a task takes a second, and less near the end
+        (1000, 60.0, [1, 1]),
+        (100_000, 60.0, [4, 1]),  # not too many to keep track of
     ],
 )
 def test_searches_are_cut_by_their_cost(count, seconds, sizes):
-    ranges = cut_searches(count, seconds, 1.0)
+    ranges = cut_searches(count, seconds, TaskLengths(1.0))
+    lengths = [stop - start for start, stop in ranges]
 
-    assert {stop - start for start, stop in ranges} == sizes
+    assert [max(lengths), lengths[-1]] == sizes
+    assert len(ranges) < 1.1 * MAX_BLOCKS
     assert [start for start, _ in ranges] == [0, *(stop for _, stop in ranges[:-1])]
     assert ranges[-1][1] == count

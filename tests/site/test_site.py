@@ -1,10 +1,13 @@
 """The documentation site, built as `make docs` does."""
 
+import html
+import re
 import subprocess
 import sys
 
 import pytest
 
+from tests.browser.page_cluster import axe_violations
 from tests.servers import ROOT
 from tests.site.pages import broken_links, external_assets, read_pages
 
@@ -56,11 +59,41 @@ def test_links_between_files_of_the_repository_lead_to_pages_or_to_the_repositor
     )
 
 
+@pytest.mark.slow
+@pytest.mark.xdist_group("site")
+def test_the_notebook_was_run_and_its_output_is_on_its_page(site):
+    page = (site / "from-a-notebook.html").read_text(encoding="utf-8")
+
+    assert "3 findings explain 85 % of the rows with diagnosis = malignant" in page
+    assert page.count('src="data:image/png;base64,') == 2
+    assert 'WHERE "worst perimeter" > 117.5' in html.unescape(re.sub("<[^>]*>", "", page))
+    assert "from-a-notebook.ipynb" in read_pages(site)["from-a-notebook.html"].links
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("site")
+def test_the_search_works_from_disk_and_axe_finds_nothing(site, browser):
+    page = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme="dark")
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto((site / "python-api.html").as_uri())
+    page.wait_for_selector(".md-typeset__scrollwrap[tabindex]", state="attached")
+    violations = axe_violations(page)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.click("input[name=query]")
+    page.keyboard.type("certificate")
+    page.wait_for_selector(".md-search-result__item")
+
+    assert violations == []
+    assert "matching documents" in page.inner_text(".md-search-result__meta")
+    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
+
+
 def write_site(folder, **pages):
     (folder / "a.css").write_text("body { color: red }")
     (folder / "a.png").write_bytes(b"")
-    for name, html in pages.items():
-        (folder / f"{name}.html").write_text(html)
+    for name, text in pages.items():
+        (folder / f"{name}.html").write_text(text)
     return folder
 
 

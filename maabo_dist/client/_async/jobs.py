@@ -1,19 +1,31 @@
 """`AsyncRemoteJob`: one job on a server."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from typing import Any, Self
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from anyio import sleep
 
 from maabo_dist.client._async.transport import AsyncEventStream, AsyncTransport
 from maabo_dist.client.errors import JobFailedError, ProblemError, ServerUnreachableError, WaitTimeoutError
-from maabo_dist.client.payloads import Event, JobStatus, Rows, merge_explanations, rows_to_json
-from maabo_dist.client.requests import Deadline, Request, get, quote_id
-from maabo_dist.contract.api import Explanation, Page, Tree
+from maabo_dist.client.payloads import Event, JobStatus, Rows, merge_explanations, rows_to_json, upload_request
+from maabo_dist.client.requests import Deadline, Request, async_call, get, quote_id
+from maabo_dist.contract.api import Dataset, Explanation, Page, Tree
+from maabo_dist.contract.checks import CheckReport
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.contract.rules import RuleRecord
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from maabo_dist.report.sql import SqlDialect, SqlForm
+
+# A table on the server, or one to upload.
+NewTable: TypeAlias = "Dataset | str | Path | pd.DataFrame"
 
 FIRST_POLL_PAUSE = 1.0
 MAX_POLL_PAUSE = 10.0
@@ -135,19 +147,77 @@ class AsyncRemoteJob:
         """Return the rules, best first; while the job runs, those found so far."""
         return (await self.document()).rules
 
-    async def export(self, form: str, table_name: str = "data") -> str:
+    async def export(
+        self,
+        form: str,
+        table_name: str = "data",
+        sql_dialect: "SqlDialect" = "standard",
+        sql_form: "SqlForm" = "queries",
+    ) -> str:
         """Return the rules as text.
 
         Parameters
         ----------
-        form : {"json", "csv", "markdown", "sql", "pandas"}
+        form : {"json", "csv", "markdown", "sql", "pandas", "polars"}
             The format.
         table_name : str, default "data"
             Name of the table in SQL.
+        sql_dialect : {"standard", "duckdb", "postgresql", "sqlite", "bigquery", "snowflake"}, default "standard"
+            The database that the SQL is for.
+        sql_form : {"queries", "case"}, default "queries"
+            A query for each rule, or one CASE expression.
         """
         from maabo_dist.report.exports import export_rules  # noqa: PLC0415 - 0.2 s, loads NumPy
 
-        return export_rules(await self.document(), form, table_name)
+        return export_rules(await self.document(), form, table_name, sql_dialect, sql_form)
+
+    async def apply(self, table: "NewTable", out: str | Path, *, keep: Sequence[str] = ()) -> Path:
+        """Write which rules match each row of a table, the class that they predict and the reason.
+
+        Parameters
+        ----------
+        table : Dataset, str, Path or DataFrame
+            A table on the server, or one to upload: a file or a DataFrame.
+        out : str or Path
+            The file to write: CSV if its name ends with .csv, otherwise Parquet.
+        keep : sequence of str, optional
+            Columns of the table to copy.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        path = Path(out)
+        body = {
+            "dataset": await self._stored(table),
+            "format": "csv" if path.suffix.lower() == ".csv" else "parquet",
+            "keep": list(keep),
+        }
+        part = path.with_name(f"{path.name}.part")
+        request = Request("POST", f"{self._path}/apply", document=body, idempotent=True, slow=True, save_to=part)
+        try:
+            await self._transport.send(request)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+        return path
+
+    async def check(self, table: "NewTable", target: str | None = None, *, significance: float = 0.05) -> CheckReport:
+        """Measure the rules on a table with known classes: which still hold, which drifted and which failed.
+
+        Parameters
+        ----------
+        table : Dataset, str, Path or DataFrame
+            A table on the server, or one to upload: a file or a DataFrame.
+        target : str, optional
+            The column that holds the classes. The default is the target of the job.
+        significance : float, default 0.05
+            Level of the tests, which are corrected for the number of rules.
+        """
+        body = {"dataset": await self._stored(table), "target": target, "significance": significance}
+        request = Request("POST", f"{self._path}/check", document=body, idempotent=True, slow=True)
+        return await self._transport.fetch(CheckReport, request)
 
     async def explain(self, rows: Rows) -> Explanation:
         """Return the rules that match each of some rows.
@@ -191,6 +261,14 @@ class AsyncRemoteJob:
         """
         other_id = other if isinstance(other, str) else other.id
         return await self._transport.fetch(dict[str, Any], get(f"{self._path}/diff/{quote_id(other_id)}"))
+
+    async def _stored(self, table: "NewTable") -> str:
+        """Return the ID of a table on the server; upload it if it is not there."""
+        if isinstance(table, Dataset):
+            return table.id
+        with TemporaryDirectory(prefix="maabo-") as folder:
+            request = await async_call(partial(upload_request, table, None, Path(folder)))
+            return (await self._transport.fetch(Dataset, request)).id
 
     async def _update(self, request: Request) -> JobStatus:
         self.last_status = await self._transport.fetch(JobStatus, request)

@@ -2,8 +2,10 @@
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from functools import partial
 from itertools import count
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import httpx
 from anyio import sleep
@@ -11,7 +13,16 @@ from httpx_sse import EventSource
 
 from maabo_dist.client.errors import check_response, parse_response, unreachable_error
 from maabo_dist.client.payloads import Event
-from maabo_dist.client.requests import Address, Deadline, Request, Retrying, TimedStream, async_read_chunks, get
+from maabo_dist.client.requests import (
+    Address,
+    Deadline,
+    Request,
+    Retrying,
+    TimedStream,
+    async_call,
+    async_read_chunks,
+    get,
+)
 from maabo_dist.contract.api import Page
 
 PAGE_SIZE = 200
@@ -85,9 +96,21 @@ class AsyncTransport:
         if request.file is not None:
             arguments["content"] = async_read_chunks(request.file)
         try:
+            if request.save_to is not None:
+                return await self._download(arguments, request.save_to)
             return await self._http.request(**arguments)
         except httpx.RequestError as error:
             return error
+
+    async def _download(self, arguments: dict[str, Any], path: Path) -> httpx.Response:
+        async with self._http.stream(**arguments) as response:
+            if not response.is_success:
+                await response.aread()
+                return response
+            with path.open("wb") as file:
+                async for chunk in response.aiter_bytes():
+                    await async_call(partial(file.write, chunk))
+        return response
 
 
 class AsyncEventStream:

@@ -3,16 +3,27 @@
 
 from collections.abc import Generator, Mapping
 from contextlib import closing
+from functools import partial
 from itertools import count
+from pathlib import Path
 from time import sleep
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import httpx
 from httpx_sse import EventSource
 
 from maabo_dist.client.errors import check_response, parse_response, unreachable_error
 from maabo_dist.client.payloads import Event
-from maabo_dist.client.requests import Address, Deadline, Request, Retrying, TimedStream, get, read_chunks
+from maabo_dist.client.requests import (
+    Address,
+    Deadline,
+    Request,
+    Retrying,
+    TimedStream,
+    call,
+    get,
+    read_chunks,
+)
 from maabo_dist.contract.api import Page
 
 PAGE_SIZE = 200
@@ -86,9 +97,21 @@ class Transport:
         if request.file is not None:
             arguments["content"] = read_chunks(request.file)
         try:
+            if request.save_to is not None:
+                return self._download(arguments, request.save_to)
             return self._http.request(**arguments)
         except httpx.RequestError as error:
             return error
+
+    def _download(self, arguments: dict[str, Any], path: Path) -> httpx.Response:
+        with self._http.stream(**arguments) as response:
+            if not response.is_success:
+                response.read()
+                return response
+            with path.open("wb") as file:
+                for chunk in response.iter_bytes():
+                    call(partial(file.write, chunk))
+        return response
 
 
 class EventStream:

@@ -42,6 +42,9 @@ MODULES = (
     *("precision", "similarity", "coverage", "search", "front", "page"),
 )
 
+# Findings that a report shows. Those of `--all` may be thousands; the other formats have them all.
+MAX_RULES = 200
+
 # <, > and & could begin or end markup; the two line separators end a line of script; a lone surrogate is invalid.
 _RISKY = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 _MODULE_SYNTAX = re.compile(r"^(import .*\n|export (?=\w))", re.MULTILINE)
@@ -51,24 +54,25 @@ def report_page(document: ResultDocument, figures: FigureData | None = None) -> 
     """Return the page; without figure data, or with that of other rules, it has fewer figures."""
     if figures is not None and figures["digest"] != document.digest:
         figures = None
+    shown = document.model_copy(update={"rules": document.rules[:MAX_RULES]})
     body = [
         element("a", "Skip to the findings", href="#findings", class_="skip"),
         element("div", id="tools"),
-        element("main", _briefing(document, figures)),
-        element("script", Html(_payload(document, figures)), type="application/json", id="data"),
+        element("main", _briefing(document, shown, figures)),
+        element("script", Html(_payload(shown, figures)), type="application/json", id="data"),
         element("script", Html(_script())),
     ]
     return f"<!doctype html>\n{element('html', _head(document), element('body', *body), lang='en')}\n"
 
 
-def _briefing(document: ResultDocument, figures: FigureData | None) -> Html:
+def _briefing(document: ResultDocument, shown: ResultDocument, figures: FigureData | None) -> Html:
     """Everything that the page of a job shows as well."""
     return element(
         "div",
         header(document),
-        findings_section(document),
+        findings_section(shown, omitted=len(document.rules) - len(shown.rules)),
         explained_section(document),
-        try_section(document, with_rows=bool(figures and figures.get("examples"))),
+        try_section(shown, with_rows=bool(figures and figures.get("examples"))),
         how_section(document, {} if figures is None else figures["versions"], with_figures=figures is not None),
         explanations(),
         id="briefing",

@@ -23,8 +23,12 @@ MAX_WORDINGS = 5
 _WIDTH, _TRACK, _HEIGHT = 356.0, 236.0, 44.0
 
 
-def findings_section(document: ResultDocument) -> Html:
-    """Return the cards, those that failed apart from the others; or the reason why there are none."""
+def findings_section(document: ResultDocument, omitted: int = 0) -> Html:
+    """Return the cards, those that failed apart from the others; or the reason why there are none.
+
+    `omitted` is the number of findings that have no card.
+    """
+    more = f"{omitted:,} more {document.noun}{'' if omitted == 1 else 's'}: CSV and JSON have them all."
     reasons = [element("p", reason, class_="empty") for _, reason in no_rules_texts(document)]
     missing = [element("p", record.text, class_="missing") for record in document.missing_classes]
     cards = element("div", *(_card(rule, document) for rule in useful_order(document)), id="cards", class_="cards")
@@ -35,6 +39,7 @@ def findings_section(document: ResultDocument) -> Html:
         element("p", id="filter-status", class_="hint", role="status"),
         *([cards] if document.rules else []),
         *reasons,
+        *([element("p", more, class_="hint")] if omitted else []),
         *missing,
         *_failed(document),
         id="findings",
@@ -170,4 +175,6 @@ def _basis(comparison: Comparison) -> list[str]:
     texts = [which, term("interval", "95 % interval"), " ", element("span", f"{low}–{high}.", class_="unbroken")]
     if comparison.unseen and comparison.mined is not None:
         texts.append(f" Among searched rows: {round(100 * comparison.mined)} (circle).")
+    if not comparison.is_clear:
+        texts.append(" The interval includes the usual share.")
     return texts

@@ -12,9 +12,9 @@ export function watchLoad(show, job, signal) {
   const measurements = [];
   const measure = async () => {
     if (document.hidden || hasEnded(job().state)) return (measurements.length = 0), show(null);
-    const load = await get(path("load"), { signal }).catch(() => null);
+    const load = await get(path("load"), { signal }).catch((problem) => (problem.status === 503 ? { outage: problem.message } : null));
     if (signal.aborted || hasEnded(job().state)) return;
-    if (!load) return show(null);
+    if (!load || load.outage) return (measurements.length = 0), show(load);
     const running = job().state === "queued" ? await countRunning(signal) : null;
     measurements.push({ now: performance.now(), ...load });
     while (measurements.length > 2 && measurements.at(-1).now - measurements[0].now > WINDOW) measurements.shift();
@@ -36,9 +36,9 @@ function busyShare(measurements) {
 }
 
 export function loadText(load) {
-  if (!load) return "";
+  if (!load || load.outage) return "";
   if (typeof load.tasks !== "number") return load.processes ? `Cluster: ${plural(load.processes, "worker process", "worker processes")}` : "Cluster: no workers";
-  const tasks = `${plural(load.tasks, "task")} in progress${load.waiting ? `, ${count(load.waiting)} of them waiting` : ""}`;
+  const tasks = load.waiting === load.tasks ? `${plural(load.tasks, "task")} waiting` : `${plural(load.tasks, "task")} in progress${load.waiting ? `, ${count(load.waiting)} of them waiting` : ""}`;
   if (!load.processes) return `Cluster: no workers; ${tasks}`;
   const processes = plural(load.processes, "worker process", "worker processes");
   if (load.busyShare === null) return `Cluster: ${processes}, ${tasks}`;

@@ -69,7 +69,7 @@ function comparison(diff, [one, other]) {
     ["new", "New", "Only in the later job.", diff.only_in_other.map((rule) => single(rule, other, dataset))],
     ["gone", "Gone", "Only in the earlier job.", diff.only_in_one.map((rule) => single(rule, one, dataset))],
     ["moved", "Moved", "The same columns and directions, with other thresholds.", diff.moved.map((pair) => double(pair, one, other, dataset))],
-    ["changed", "Other figures", "The same conditions, on other rows.", diff.changed.map((pair) => double(pair, one, other, dataset))],
+    ["changed", "Different figures", "The same conditions, counted on other rows.", diff.changed.filter((pair) => figures(pair.one) !== figures(pair.other)).map((pair) => double(pair, one, other, dataset))],
   ];
   return [
     el("p", { class: "headline" }, headline(diff)),
@@ -92,7 +92,7 @@ function settingChanges(one, other) {
   const text = (value) => (value === null || value === undefined || value.length === 0 ? "default" : Array.isArray(value) ? value.join(", ") : String(value));
   const names = Object.keys(after).filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));
   if (!names.length) return null;
-  return el("section", { class: "difference", "data-kind": "settings" }, el("h2", {}, "What was set differently"),
+  return el("section", { class: "difference", "data-kind": "settings" }, el("h2", {}, "Settings that differ"),
     el("dl", { class: "pairs" }, ...names.flatMap((name) => [el("dt", {}, labelOf(name)), el("dd", {}, `${text(before[name])} → ${text(after[name])}`)])));
 }
 

@@ -35,7 +35,7 @@ export function jobActions(id, changed, signal) {
   const save = button("Save report", () => saveReport(id, job), { class: "main" });
   const view = button("Open report in a new tab", () => openReport(id), { class: "plain" });
   const share = button("Share", () => shareLink(id, status));
-  const again = el("a", { class: "button", href: `#/new?from=${id}` }, "Run again with changes");
+  const again = el("a", { class: "button", href: `#/new?from=${id}` }, "Run again", el("span", { class: "long" }, " with changes"));
   const compare = el("a", { class: "menu-link", href: `#/compare?one=${id}` }, "Compare with another job");
   const downloads = el("div", { class: "files", role: "group", "aria-label": "Download the rules" }, el("span", { class: "muted" }, "Rules as"),
     ...Object.entries(FORMATS).map(([format, [label]]) => button(label, () => downloadRules(id, job, format), { class: "plain" })));

@@ -17,7 +17,6 @@ import { scoreHistory } from "./score-history.js";
 import { labelOf } from "./settings.js";
 
 const ANNOUNCE_INTERVAL = 5000;
-
 /** @param {{job: string} & import("./permalinks.js").View} options */
 export async function showJob(root, signal, { job: id, ...options }) {
   const view = createLayout(root);
@@ -147,7 +146,9 @@ function show(view, job, rate) {
   const target = job.table?.target ? `${job.table.target} · ` : "";
   setText(view.when, `${target}${ago(job.created)}${job.started ? ` · ${runTime(job)}` : ""}`);
   view.bar.show(job);
-  view.bar.element.hidden = job.state === "done"; // a full bar says nothing
+  const isEmpty = job.state === "failed" && !job.trees;
+  view.bar.element.hidden = job.state === "done" || isEmpty; // a full or an empty bar says nothing
+  view.live.hidden ||= isEmpty;
   setText(view.progress, progressText(job, rate));
   setText(view.reason, job.reason ?? "");
   view.reason.classList.toggle("error", job.state === "failed");
@@ -174,7 +175,7 @@ function progressText(job, rate) {
   if (job.pairs) return `Screening: ${percent((job.pairs_screened ?? 0) / job.pairs)} of ${plural(job.pairs, "set")} of features`;
   if (job.shuffles) return `Certifying: ${count(job.shuffles_done ?? 0)} of ${count(job.shuffles)} searches on shuffled labels`;
   if (hasEnded(job.state)) return job.planned && job.trees < job.planned ? `${count(job.trees)} of ${plural(job.planned, "tree")}` : "";
-  const left = job.state === "running" && rate && job.planned ? ` · ${roughDuration((job.planned - job.trees) / rate)} left` : "";
+  const left = rate && job.eta_seconds ? ` · ${roughDuration(job.eta_seconds)} left` : "";
   return `${count(job.trees)} of ${job.planned ? count(job.planned) : "…"} trees${left}`;
 }
 

@@ -12,10 +12,15 @@ export function statusLine() {
     if (!status) return;
     element.dataset.kind = status.kind;
     const text = [status.text, status.advice].filter(Boolean).join(" ");
-    if (element.textContent !== text) setChildren(element, el("strong", {}, status.text), status.advice && ` ${status.advice}`);
+    if (element.dataset.text === text) return;
+    element.dataset.text = text;
+    setChildren(element, el("strong", {}, ...withCode(status.text)), " ", ...withCode(status.advice));
   };
   return { element, show };
 }
+
+/** Commands are between backticks, as in the terminal. */
+const withCode = (text) => text.split("`").map((part, index) => (index % 2 ? el("code", {}, part) : part));
 
 const QUIET_SECONDS = 20; // without progress for this long, the page says why
 const IDLE_SHARE = 0.1; // of the worker processes; below it, they do nothing
@@ -36,8 +41,9 @@ export function explainStatus(job, load, quiet) {
   if (job.wanted === "pause") return { kind: "info", label: "Pausing", text: "Pausing as soon as the tasks under way are done.", advice: "" };
   if (job.obstacle) return explainObstacle(job.obstacle);
   if (!load) return null;
-  if (load.schedulers === 0) return stuck("No scheduler", "No scheduler is running, so nothing can begin.", "Start one with: python -m scheduler");
-  if (!load.processes) return stuck("No workers", "No worker is running, so nothing is computed.", "Start workers with: celery -A workers.app worker. The job continues by itself.");
+  if (load.outage) return stuck("Waiting for Redis", load.outage, "Ask the operator to start Redis, or to check its log. The job continues by itself.");
+  if (load.schedulers === 0) return stuck("No scheduler", "No scheduler is running, so nothing can begin.", "Start one: `python -m scheduler`.");
+  if (!load.processes) return stuck("No workers", "No worker is running, so nothing is computed.", "Start workers: `celery -A workers.app worker`. The job continues by itself.");
   if (job.state === "queued") return explainQueue(load, quiet);
   return quiet >= QUIET_SECONDS ? explainQuiet(load, quiet) : explainSpeed(job, load);
 }

@@ -36,7 +36,7 @@ export async function showNewJob(root, signal, options) {
 function stepList() {
   const step = (title, text) => el("li", {}, el("strong", {}, title), el("span", { class: "muted" }, text));
   return el("ol", { class: "how" },
-    step("Look at your table", "Each column is recognised: numbers, texts, dates. IDs and other columns that mislead are left out."),
+    step("Look at your table", "Columns are recognised as numbers, text or dates. IDs and other misleading columns are left out."),
     step("Say what to explain", "Churn, survival, defects: one column. Everything else has sensible defaults."),
     step("Read the findings", "A few short rules, each with how often it holds and whether it held up on rows the search never saw."));
 }

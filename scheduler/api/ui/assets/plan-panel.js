@@ -16,13 +16,14 @@ const SHOWN_ELSEWHERE = /^(Left out, as|Cells are missing|Likely a leak|Left out
  */
 export function planPanel(request, known, events, signal) {
   const time = el("p", { class: "estimate", "aria-live": "polite" });
+  const pendingText = el("p", { class: "estimating" }, "Checking the table and estimating the time…");
   const notes = el("ul", { class: "notes" });
   const size = el("p", { class: "figure" }, "–");
   const subsets = el("p", { class: "muted" });
   const facts = el("dl", { class: "pairs" });
   const choices = el("dl", { class: "pairs" });
   const details = el("div", { class: "plan" }, el("h3", {}, "Size of the search"), size, subsets, facts, el("h3", {}, "Choices for this search"), choices);
-  const element = el("div", { class: "plan-summary" }, time, notes);
+  const element = el("div", { class: "plan-summary" }, time, pendingText, notes);
   let timer = 0;
   let pending = new AbortController();
 

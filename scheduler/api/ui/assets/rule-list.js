@@ -45,7 +45,7 @@ function ruleCard(rule, document) {
   return el(
     "li",
     { class: "rule" },
-    el("p", { class: "sentence" }, ...sentence(rule, document.dataset, colour)),
+    el("p", { class: "sentence" }, ...(rule.certificate ? findingSentence : ruleSentence)(rule, document.dataset, colour)),
     el("div", { class: "evidence" }, countsBar(rule.counts, classes), el("dl", {}, ...evidence(rule)), copyButton(rule)),
     el("p", { class: "muted verdict" }, verdictText(rule)),
     alsoText(rule) ? el("p", { class: "muted also" }, alsoText(rule)) : null,
@@ -65,7 +65,7 @@ function verdictText(rule) {
   const rows = rule.holdout ? plural(rule.holdout.n, "row") : "";
   const verdict = {
     "held up": `Held up on ${rows} the search never saw`,
-    "weaker than in training": `Weaker than in training on ${rows} the search never saw`,
+    "weaker than in training": `Weaker than among the searched rows on ${rows} the search never saw`,
     failed: `Failed on ${rows} the search never saw`,
   }[rule.verdict] ?? "Not tested on rows the search never saw";
   if (!rule.certificate) return `${verdict}.`;
@@ -74,8 +74,28 @@ function verdictText(rule) {
   return `${verdict}. The probability that chance gives so strong a rule in the whole search is ${p}.${tentative}`;
 }
 
+const FEW_ROWS = 20; // a share of fewer rows is given as it was counted
+
+/** `85 of 100 rows with plan = basic have churn = yes; usually 21 of 100.`: the words of the report. */
+function findingSentence(rule, dataset, colour) {
+  const isTested = rule.holdout?.n > 0 && rule.verdict !== "not tested";
+  const parts = isTested ? [rule.holdout] : [rule.train, rule.validation];
+  const [hits, rows] = [(part) => part.counts[rule.class], (part) => part.n].map((read) => parts.reduce((sum, part) => sum + read(part), 0));
+  const share = rows < FEW_ROWS ? `${count(hits)} of ${count(rows)}${isTested ? " unseen" : ""}` : ofHundred(hits / rows);
+  const conditions = conditionTexts(rule.conditions).flatMap((text, index) => [index ? " and " : " with ", el("span", { class: "condition" }, text)]);
+  const base = dataset.base_rates?.[rule.class];
+  return [el("b", {}, share), rows === 1 ? " row" : " rows", ...conditions, " have ", el("span", { class: `consequence c${colour}` }, classText(rule.class, dataset)), base == null ? "." : `; usually ${ofHundred(base)}.`];
+}
+
+/** `96 of 100`; never all or none of them unless it is so. */
+function ofHundred(share) {
+  const rounded = Math.round(100 * share);
+  if (rounded === 100 && share < 1) return "more than 99 of 100";
+  return rounded === 0 && share > 0 ? "fewer than 1 of 100" : `${rounded} of 100`;
+}
+
 /** IF … AND … THEN …, with the keywords set apart from the data. */
-function sentence(rule, dataset, colour) {
+function ruleSentence(rule, dataset, colour) {
   const keyword = (text) => el("span", { class: "keyword" }, text);
   const texts = conditionTexts(rule.conditions);
   const conditions = (texts.length ? texts : ["always"]).flatMap((text, index) => [index ? " " : "", keyword(index ? "and" : "if"), " ", el("span", { class: "condition" }, text)]);
@@ -97,13 +117,13 @@ function countsBar(counts, classes) {
 function evidence(rule) {
   const splits = [rule.train, rule.validation, rule.holdout].filter(Boolean);
   const precision = splits.map((split) => (split.precision === null ? "–" : percent(split.precision))).join(" → ");
-  const facts = [["precision", precision], ["rows", count(rule.n)], ["Gini", score(rule.gini)]];
+  const facts = [["precision", precision], ["rows", count(rule.n)], ...(rule.certificate ? [] : [["Gini", score(rule.gini)]])];
   return facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)));
 }
 
 /** Explains the numbers of each rule, and how rules were certified. */
 export function legend({ rules, certificate }) {
-  const parts = `Precision on training and validation rows${rules.some((rule) => rule.holdout) ? ", and on holdout rows that the search never saw" : ""}; training rows covered, by class`;
+  const parts = `Precision on training and validation rows${rules.some((rule) => rule.holdout) ? ", and on rows that the search never saw" : ""}; training rows covered, by class`;
   return certificate ? `${parts}. ${certificateText(certificate)}` : parts;
 }
 

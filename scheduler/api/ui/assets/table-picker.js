@@ -74,6 +74,6 @@ async function showRecent(element, open, signal) {
   const item = (table) =>
     el("li", {}, el("button", { type: "button", class: "plain", onclick: () => open(table.id) }, table.name),
       el("span", { class: "muted" }, ` ${count(table.rows)} × ${count(table.columns)}, ${ago(table.created)}`));
-  setChildren(element, el("h2", {}, "Or use a table from before"), el("ul", {}, ...tables.slice(0, MAX_RECENT).map(item)),
+  setChildren(element, el("h2", {}, "Or use an earlier table"), el("ul", {}, ...tables.slice(0, MAX_RECENT).map(item)),
     tables.length > MAX_RECENT && el("p", {}, el("a", { href: "#/tables" }, `All ${count(tables.length)} tables`)));
 }

@@ -1,0 +1,148 @@
+"""PostgreSQL with prepared and deferred statements: fewer round trips, the same results and errors."""
+
+from contextlib import suppress
+
+import pytest
+from sqlalchemy import text
+
+from scheduler.ledger import prepared
+from scheduler.ledger.database import DuplicateError, LedgerError, deferred
+from scheduler.ledger.prepared import PreparingConnection
+from tests.ledgers import a_job, opened
+
+pytestmark = pytest.mark.xdist_group("ledger")
+
+INSERT = text("INSERT INTO maabo_meta (key, value) VALUES (:key, :value)")
+SELECT = text("SELECT value FROM maabo_meta WHERE key = :key")
+PREPARED = text("SELECT count(*) FROM pg_prepared_statements")
+
+
+@pytest.fixture
+def ledger(postgres_url):
+    with opened(postgres_url) as ledger:
+        yield ledger
+        with ledger.database.write() as connection:
+            connection.execute(text("DELETE FROM maabo_meta WHERE key LIKE 'test%'"))
+
+
+def add(connection, *names):
+    for name in names:
+        connection.execute(INSERT, {"key": f"test {name}", "value": name})
+
+
+def values(ledger):
+    with ledger.database.read() as connection:
+        return set(connection.execute(text("SELECT value FROM maabo_meta WHERE key LIKE 'test%'")).scalars())
+
+
+def count_messages(monkeypatch):
+    """Count how often a connection waits for responses."""
+    waits, read = [], PreparingConnection.handle_messages
+    monkeypatch.setattr(PreparingConnection, "handle_messages", lambda *args: waits.append(1) or read(*args))
+    return waits
+
+
+def test_a_statement_is_prepared_when_it_is_executed_again(ledger):
+    with ledger.database.read() as connection:
+        before = connection.execute(PREPARED).scalar()
+        counts = []
+        for _ in range(3):
+            assert connection.execute(SELECT, {"key": "schema"}).scalar().isdigit()
+            counts.append(connection.execute(PREPARED).scalar() - before)
+
+    assert counts == [0, 1, 1]
+
+
+def test_a_connection_keeps_a_limited_number_of_prepared_statements(ledger, monkeypatch):
+    monkeypatch.setattr(prepared, "MAX_STATEMENTS", 3)
+    with ledger.database.read() as connection:
+        for number in range(20):
+            for _ in range(2):
+                query = text(f"SELECT {number} + CAST(:more AS INTEGER)")
+                assert connection.execute(query, {"more": 5}).scalar() == number + 5
+
+        assert connection.execute(PREPARED).scalar() <= 3
+
+
+def test_a_read_and_a_group_of_submissions_take_few_round_trips(ledger, monkeypatch):
+    for number in range(1, 4):  # until everything is prepared
+        ledger.submissions.submit(a_job(number, settings={"seed": number}), 1.0)
+        ledger.jobs.get(a_job(1).id)
+    waits = count_messages(monkeypatch)
+
+    ledger.jobs.get(a_job(1).id)
+    reading = len(waits)
+    ledger.submissions.submit(a_job(9, settings={"seed": 9}), 1.0)
+
+    assert reading == 1
+    assert len(waits) - reading == 3  # the quotas, the jobs that exist, and the commit
+
+
+def test_the_error_of_a_deferred_statement_is_raised_by_the_commit(ledger):
+    with ledger.database.write() as connection:
+        add(connection, "a", "b")  # prepared from now on
+
+    with pytest.raises(DuplicateError), ledger.database.write() as connection, deferred(connection):
+        add(connection, "c", "a", "d")
+
+    assert values(ledger) == {"a", "b"}
+
+
+def test_the_error_of_a_deferred_statement_is_raised_by_the_next_statement(ledger):
+    with ledger.database.write() as connection:
+        add(connection, "a", "b")
+
+    reached = []
+
+    def write():
+        with ledger.database.write() as connection:
+            with deferred(connection):
+                add(connection, "a")
+            reached.append("a statement")
+            connection.execute(SELECT, {"key": "schema"})
+            reached.append("the commit")
+
+    with pytest.raises(DuplicateError):
+        write()
+
+    assert reached == ["a statement"]
+    assert values(ledger) == {"a", "b"}
+
+
+def test_a_transaction_that_is_given_up_leaves_nothing_open(ledger):
+    with ledger.database.write() as connection:
+        add(connection, "a", "b")
+
+    with suppress(ZeroDivisionError), ledger.database.write() as connection, deferred(connection):
+        add(connection, "c", "a")
+        raise ZeroDivisionError
+
+    with ledger.database.write() as connection:
+        add(connection, "d")
+    assert values(ledger) == {"a", "b", "d"}
+    idle = text("SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'")
+    with ledger.database.read() as connection:
+        assert connection.execute(idle).scalar() == 0
+
+
+def test_a_statement_that_the_server_has_dropped_is_prepared_again(ledger):
+    with ledger.database.read() as connection:
+        for _ in range(2):
+            connection.execute(SELECT, {"key": "schema"})
+        connection.execute(text("DEALLOCATE ALL"))
+
+    with pytest.raises(LedgerError), ledger.database.read() as connection:
+        connection.execute(SELECT, {"key": "schema"})
+
+    with ledger.database.read() as connection:
+        assert connection.execute(SELECT, {"key": "schema"}).scalar().isdigit()
+
+
+def test_a_snapshot_does_not_see_later_commits(ledger):
+    with ledger.database.snapshot() as connection:
+        connection.execute(SELECT, {"key": "schema"})
+        with ledger.database.write() as other:
+            add(other, "later")
+
+        assert connection.execute(SELECT, {"key": "test later"}).scalar() is None
+    assert values(ledger) == {"later"}
