@@ -3,7 +3,7 @@
 import argparse
 from time import perf_counter
 
-from bench import acquisition, depth, memory, paper, printing, proposing, rules, startup, tables
+from bench import acquisition, depth, memory, paper, printing, proposing, rules, startup, tables, triples
 
 BENCHMARKS = {
     "depth": depth,
@@ -13,6 +13,7 @@ BENCHMARKS = {
     "startup": startup,
     "memory": memory,
     "paper": paper,
+    "triples": triples,
 }
 
 

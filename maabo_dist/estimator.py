@@ -121,6 +121,7 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         strategy: str = "maabo",
         batch: int | None = None,
         in_flight: int = 1,
+        complete: str = "auto",
         patience: int | None = None,
         time_limit: float | None = None,
         seed: int = 0,
@@ -151,6 +152,7 @@ class RuleMiner(ResultViews, ClassifierMixin, TransformerMixin, BaseEstimator):
         self.preset, self.seeded, self.neighbours, self.completions = preset, seeded, neighbours, completions
         self.literals, self.significance, self.probes = literals, significance, probes
         self.strategy, self.batch, self.in_flight = strategy, batch, in_flight
+        self.complete = complete
         self.patience, self.time_limit = patience, time_limit
         self.seed, self.split_seed, self.test_size, self.holdout = seed, split_seed, test_size, holdout
         self.holdout_by = holdout_by

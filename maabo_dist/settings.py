@@ -202,6 +202,11 @@ class MiningSettings(SettingsModel):
         None, ge=1, le=100_000, description="Subsets proposed together; by default 1 for each 50 trees, at most 256."
     )
     in_flight: int = Field(1, ge=1, le=10_000, description="Maximum number of batches in progress at the same time.")
+    complete: Literal["auto", "pairs", "triples"] = Field(
+        "auto",
+        description="Count all pairs of features before the search, or all triples too; by default triples if that "
+        "takes no longer than the search.",
+    )
     patience: int | None = Field(
         None,
         ge=1,

@@ -56,7 +56,7 @@ class Study:
         """Add the probes, split the rows, lay out the training table and settle the plan."""
         check_classes(columns.classes, settings)
         prepared, columns = columns, add_probes(columns, settings.probes, settings.seed)
-        plan = SearchPlan.settle(settings, columns.count, columns.column_names)
+        plan = SearchPlan.settle(settings, columns.count, columns.column_names, **columns.plan_inputs)
         split = split_for(columns, settings)
         if settings.publishes_findings:
             columns = recode(columns, split.train)

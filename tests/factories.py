@@ -11,7 +11,7 @@ from maabo_dist.data.split import Split
 from maabo_dist.rules.leaves import Leaves, weighted_gini
 from maabo_dist.rules.matching import covered_rows
 from maabo_dist.rules.rule import NO_LITERAL
-from maabo_dist.screens.pairs import compute_screen
+from maabo_dist.screens.screen import compute_screen
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
@@ -99,7 +99,14 @@ def make_study(columns, split, **settings):
     mining = MiningSettings(strategy="single", **settings)
     recoded = recode(columns, split.train) if mining.publishes_findings else columns
     table = TrainingTable.build(recoded, split, class_weight=mining.class_weight)
-    return Study(recoded, split, table, mining, SearchPlan.settle(mining, columns.count), columns)
+    return Study(
+        recoded,
+        split,
+        table,
+        mining,
+        SearchPlan.settle(mining, columns.count, **columns.plan_inputs),
+        columns,
+    )
 
 
 def every_subset(features, size):
@@ -185,4 +192,4 @@ def screen_of(study):
     """Return the screen that a search needs, or None."""
     if not study.plan.screened:
         return None
-    return compute_screen(study.columns, study.split, study.table.root_scores)
+    return compute_screen(study.columns, study.split, study.table.root_scores, triples=study.plan.triples)

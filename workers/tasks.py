@@ -27,9 +27,10 @@ from maabo_dist.report.coverage import with_coverage
 from maabo_dist.report.document import result_document
 from maabo_dist.report.figures import FigureData, make_figures
 from maabo_dist.rules.publishing import TreePool
-from maabo_dist.screens.blocks import count_pairs
+from maabo_dist.screens.blocks import count_sets, has_triples
 from maabo_dist.screens.pairs import BitTable, Pairs, screen_block
-from maabo_dist.screens.wire import pack_pairs
+from maabo_dist.screens.triples import Triples, TripleTable, screen_triple_block
+from maabo_dist.screens.wire import pack_pairs, pack_triples
 from maabo_dist.search.space import Subsets
 from maabo_dist.study import Study
 from maabo_dist.trees.forest import Forest
@@ -70,7 +71,7 @@ class EvaluateTask(AnsweringTask):
 
 
 class ScreenTask(AnsweringTask):
-    """Screens one block of pairs."""
+    """Screens one block of pairs or triples."""
 
     name = names.SCREEN
     answer = messages.ScreenAnswer
@@ -82,16 +83,22 @@ class ScreenTask(AnsweringTask):
         return task, self._cache.bits(task.columns, task.split)
 
     def compute(self, task: tuple[messages.ScreenMessage, BitTable]) -> TaskResult:
-        """Screen and pack the pairs."""
+        """Screen and pack the pairs or triples."""
         message, table = task
-        pairs = self.screen(table, message)
-        return TaskResult(pack_pairs(pairs), f"{count_pairs(message.start, message.stop, table.features):,} pairs")
+        strongest, count = self.screen(table, message), count_sets(message.start, message.stop, table.features)
+        if isinstance(strongest, Triples):
+            return TaskResult(pack_triples(strongest), f"{count:,} triples")
+        return TaskResult(pack_pairs(strongest), f"{count:,} pairs")
 
-    def screen(self, table: BitTable, task: messages.ScreenMessage) -> Pairs:
-        """Return the strongest pairs of the block."""
-        if not task.start < task.stop < table.features:  # the last feature is the first of no pair
-            raise FormatError(f"Features {task.start} to {task.stop - 1} are not a block of {table.features} features.")
-        return screen_block(table, task.start, task.stop, task.most)
+    def screen(self, table: BitTable, task: messages.ScreenMessage) -> Pairs | Triples:
+        """Return the strongest pairs or triples of the block."""
+        first = table.features if has_triples(task.start, table.features) else 0
+        start, stop = task.start - first, task.stop - first
+        if not start < stop < table.features:  # the last feature is the first of no pair, and the second of no triple
+            raise FormatError(f"Features {start} to {stop - 1} are not a block of {table.features} features.")
+        if first:
+            return screen_triple_block(TripleTable.build(table), start, stop, task.most)
+        return screen_block(table, start, stop, task.most)
 
 
 class ShuffleTask(AnsweringTask):

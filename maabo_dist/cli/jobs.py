@@ -317,8 +317,8 @@ def _show(display: Display, record: JobRecord) -> None:
         display.update(Snapshot(record.trees, record.planned, record.seconds, ""))
         return
     if record.pairs is not None and record.pairs_screened is not None and record.state is JobState.RUNNING:
-        display.set_activity("screening pairs of features")
-        display.update(Snapshot(record.pairs_screened, record.pairs, record.seconds, "", unit="pairs"))
+        display.set_activity("screening sets of features")
+        display.update(Snapshot(record.pairs_screened, record.pairs, record.seconds, "", unit="sets"))
         return
     if record.shuffles is not None and record.shuffles_done is not None and record.state is JobState.MINING:
         display.set_activity("certifying")

@@ -113,7 +113,7 @@ class TableCache:
         layout = TableSplit.of(settings)
         columns = self.columns(fingerprint, layout)
         check_classes(columns.classes, settings)
-        plan = SearchPlan.settle(settings, columns.count, columns.column_names)
+        plan = SearchPlan.settle(settings, columns.count, columns.column_names, **columns.plan_inputs)
         split, training = make_split(columns, layout), self.training(fingerprint, layout)
         return Study(columns, split, training, settings, plan, self.columns(fingerprint))
 

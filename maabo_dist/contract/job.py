@@ -273,9 +273,9 @@ class JobRecord(_Record):
     finished: float | None = None
     # The running time, without pauses.
     seconds: float = 0.0
-    # Pairs of features screened so far; None unless the job is screening.
+    # Pairs and triples of features screened so far; None unless the job is screening.
     pairs_screened: int | None = None
-    # The number of pairs to screen.
+    # The number of pairs and triples to screen.
     pairs: int | None = None
     trees: int = 0
     planned: int | None = None

@@ -176,7 +176,10 @@ class EvaluationAnswer(_Answer):
 
 
 class ScreenMessage(_TaskMessage):
-    """Screen all pairs whose first feature is one of `start` … `stop` − 1, and return the strongest."""
+    """Screen all pairs whose first feature is one of `start` … `stop` − 1, and return the strongest.
+
+    From D on, the number of features, it is D + the second feature of triples.
+    """
 
     job: JobId
     # The number of the block within the job, for logs; `start` and `stop` identify it.
@@ -187,7 +190,7 @@ class ScreenMessage(_TaskMessage):
     attempt: Count
     columns: Fingerprint
     split: TableSplit
-    # The maximum number of pairs to return.
+    # The maximum number of pairs to return, or of triples of each class and of interactions.
     most: Annotated[int, Field(ge=1, le=MAX_PAIRS)]
 
     @property
@@ -199,7 +202,7 @@ class ScreenMessage(_TaskMessage):
 
 
 class ScreenAnswer(_Answer):
-    """The answer to `ScreenMessage`; if it is `done`, its body contains the packed pairs."""
+    """The answer to `ScreenMessage`; if it is `done`, its body contains the packed pairs or triples."""
 
     start: Count
     stop: Count

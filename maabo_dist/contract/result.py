@@ -156,6 +156,27 @@ class SpaceInfo(Record):
     size: Annotated[int, Field(strict=True, ge=1)]
 
 
+class Completeness(Record):
+    """What the search counted completely, and what it sampled.
+
+    Attributes
+    ----------
+    pairs : int
+        Pairs of features that were counted, each feature at three levels: all of them, or none.
+    triples : int
+        Triples that were counted: all of them, or none.
+    all_subsets : bool
+        True if a tree was grown on every subset.
+    statement : str
+        The same in words.
+    """
+
+    pairs: Annotated[int, Field(strict=True, ge=0)]
+    triples: Annotated[int, Field(strict=True, ge=0)]
+    all_subsets: bool
+    statement: str
+
+
 class SearchInfo(Record):
     """The plan of the search, with open settings resolved for this table, and its outcome.
 
@@ -187,6 +208,8 @@ class SearchInfo(Record):
         Wall-clock time of the search.
     stopped : StopReason
         Why the search ended (see `StopReason`), or `running` if it has not.
+    completeness : Completeness
+        What was counted completely and what was sampled. Left out by earlier versions.
     """
 
     strategy: Literal["maabo", "random", "exhaustive", "single"]
@@ -202,6 +225,7 @@ class SearchInfo(Record):
     best_score: Share | None
     seconds: Annotated[float, Field(strict=True, ge=0)]
     stopped: StopReason
+    completeness: Completeness | SkipJsonSchema[None] = Field(None, exclude_if=is_none)
 
 
 class ResultDocument(Record):

@@ -197,6 +197,11 @@ class Columns:
         """True if each row is a case of its own: then a bound on the number of rules certifies them."""
         return self.groups is None and self.weights is None
 
+    @property
+    def plan_inputs(self) -> dict[str, Any]:
+        """What the plan of a search depends on beside the features."""
+        return {"rows": self.rows, "classes": len(self.classes), "independent": self.independent_rows}
+
     def count_classes(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """(classes): how many of these rows, indices or a mask, are of each class; weighted if rows have weights."""
         units = None if self.weights is None else self.weights[rows]

@@ -16,7 +16,7 @@ from maabo_dist.mining.run import SearchRun, drive
 from maabo_dist.mining.shuffles import plan_shuffles, run_shuffles
 from maabo_dist.rules.counting import RowCounter
 from maabo_dist.rules.publishing import TreePool
-from maabo_dist.screens.pairs import compute_screen
+from maabo_dist.screens.screen import compute_screen
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
 from maabo_dist.trees.forest import Forest, empty_forest
@@ -132,7 +132,13 @@ def mine(
         parallel: dict[str, Any] = {"pool": threads, "pieces": jobs * PIECES_PER_THREAD if threads else 1}
         screen = None
         if study.plan.screened:
-            screen = compute_screen(study.columns, study.tree_split, study.table.root_scores, **parallel)
+            screen = compute_screen(
+                study.columns,
+                study.tree_split,
+                study.table.root_scores,
+                triples=study.plan.triples,
+                **parallel,
+            )
         run = SearchRun(study, pool, screen)
         stopped = drive(run, study, after_batch, **parallel)
         seconds = clock() - started

@@ -27,6 +27,7 @@ from maabo_dist.rules.publishing import TreePool, TreeRecords, max_score, publis
 from maabo_dist.rules.refitting import refit
 from maabo_dist.rules.rule import Rule
 from maabo_dist.rules.selection import distinct_leaves
+from maabo_dist.search.completeness import describe_completeness
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
@@ -149,6 +150,7 @@ def conclude(
         best_score=max_score(None, records.scores),
         seconds=round(seconds, 3),
         stopped=stopped,
+        completeness=describe_completeness(plan, settings, pool.count),
     )
     distinct = leaves.distinct()
     evidence = evidence or collect_evidence(study, pool)

@@ -21,7 +21,7 @@ from maabo_dist.findings.findings import Evidence, choose
 from maabo_dist.rules.leaves import Leaves
 from maabo_dist.rules.noise import leaves_without_probes
 from maabo_dist.rules.publishing import TreePool, max_score, select_leaves
-from maabo_dist.screens.pairs import Screen
+from maabo_dist.screens.screen import Screen
 from maabo_dist.search.proposer import SubsetProposer
 from maabo_dist.search.schedule import batch_schedule
 from maabo_dist.search.space import Subsets

@@ -17,7 +17,7 @@ from maabo_dist.findings.findings import Evidence
 from maabo_dist.mining.run import SearchRun, drive
 from maabo_dist.rules.leaves import LeafFilter, Leaves, reliable_leaves
 from maabo_dist.rules.selection import distinct_leaves
-from maabo_dist.screens.pairs import compute_screen
+from maabo_dist.screens.screen import compute_screen
 from maabo_dist.study import Study
 from maabo_dist.trees.forest import Forest
 
@@ -149,7 +149,8 @@ def search_shuffled(
     leaves: list[Leaves] = []
     screen = None
     if shuffled.plan.screened:
-        screen = compute_screen(shuffled.columns, shuffled.tree_split, shuffled.table.root_scores)
+        scores, triples = shuffled.table.root_scores, shuffled.plan.triples
+        screen = compute_screen(shuffled.columns, shuffled.tree_split, scores, triples=triples)
 
     def after_batch(forest: Forest) -> StopReason | None:
         # Most leaves of shuffled labels are forgotten at once: what chance gives is rarely promising.

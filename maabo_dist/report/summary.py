@@ -300,3 +300,13 @@ def _no_findings_reason(document: ResultDocument, certified: int) -> str:
     if document.certificate and not document.certificate.shuffles:
         reason += " Searches on shuffled labels (--certify N) may certify more than the bound that was used."
     return reason
+
+
+def completeness_texts(search: SearchInfo) -> list[str]:
+    """What was counted completely, in a few words."""
+    complete = search.completeness
+    if complete is None or search.strategy == "single":
+        return []
+    if complete.all_subsets:
+        return ["all subsets tried"]
+    return ["all pairs and triples counted" if complete.triples else "all pairs counted"] if complete.pairs else []

@@ -84,6 +84,8 @@ def _run_facts(document: ResultDocument) -> Iterator[RenderableType]:
     facts.add_row("rows", summary.rows_text(document.dataset))
     facts.add_row("space", summary.space_text(document.space, document.settings["probes"]))
     facts.add_row("search", summary.search_text(document))
+    if document.search.completeness is not None:
+        facts.add_row("counted", document.search.completeness.statement)
     for name, text in summary.outcome_texts(document).items():
         facts.add_row(name, text)
     facts.add_row("digest", document.digest[:16])
@@ -95,6 +97,7 @@ def _run_line(document: ResultDocument) -> RenderableType:
     outcomes = summary.outcome_texts(document)
     search, seed = document.search, document.settings["seed"]
     texts = [f"{format_count(search.trees, 'tree')} in {search.seconds:.1f} s, seed {seed}"]
+    texts += summary.completeness_texts(search)
     texts += [
         f"{name}: {outcomes[name]}" for name in ("certified", "tentative", "noise", "repeats") if name in outcomes
     ]

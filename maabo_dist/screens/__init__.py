@@ -1,1 +1,1 @@
-"""Screens: the features, and the pairs of features, to try first."""
+"""Screens: the features, and the pairs and triples of features, to try first."""

@@ -1,6 +1,7 @@
-"""Divide the pairs of a table into blocks, and estimate how long they take. No kernel is loaded for it."""
+"""Divide the pairs and triples of a table into blocks, and estimate how long they take. No kernel is loaded for it."""
 
 from collections.abc import Sequence
+from math import comb
 
 import numpy as np
 
@@ -8,6 +9,8 @@ import numpy as np
 WORD = 64
 # The cost of a pair on one core: for itself, for each class, and for each word of rows.
 SECONDS_PER_PAIR, SECONDS_PER_CLASS, SECONDS_PER_WORD = 40e-9, 25e-9, 2.2e-9
+# The cost of a triple on one core: for each rated class, and for each word of rows. And that of each of its pairs.
+SECONDS_PER_TRIPLE, SECONDS_PER_TRIPLE_WORD, SECONDS_PER_SECOND = 24e-9, 0.55e-9, 0.8e-6
 
 
 def pair_blocks(features: int, pieces: int) -> list[tuple[int, int]]:
@@ -34,3 +37,53 @@ def count_pairs(start: int, stop: int, features: int) -> int:
 def pair_seconds(rows: int, classes: int) -> float:
     """Estimate how long a pair takes, for this many training rows."""
     return SECONDS_PER_PAIR + SECONDS_PER_CLASS * classes + SECONDS_PER_WORD * (rows / WORD + classes / 2)
+
+
+def triple_blocks(features: int, pieces: int) -> list[tuple[int, int]]:
+    """Return ranges of the triples' second features, with about equally many triples each."""
+    second = np.arange(features, dtype=np.int64)
+    triples = np.cumsum(second * (features - 1 - second))
+    if not features or not triples[-1]:
+        return []
+    targets = triples[-1] * np.arange(1, pieces + 1) // pieces
+    stops = np.unique(np.searchsorted(triples, targets) + 1)
+    return [(int(start), int(stop)) for start, stop in zip([0, *stops[:-1]], stops, strict=True)]
+
+
+def count_triples(start: int, stop: int, features: int) -> int:
+    """Return the number of triples with one of start … stop − 1 as their second feature."""
+    return sum(second * (features - 1 - second) for second in range(start, stop))
+
+
+def screen_blocks(features: int, pieces: int, triple_pieces: int) -> list[tuple[int, int]]:
+    """Return the blocks of a screen: those of pairs, and then those of triples, whose features are numbered from D on.
+
+    Without pieces for triples there are no blocks of them.
+    """
+    triples = triple_blocks(features, triple_pieces) if triple_pieces else []
+    return pair_blocks(features, pieces) + [(features + start, features + stop) for start, stop in triples]
+
+
+def has_triples(start: int, features: int) -> bool:
+    """True if the block of a screen that starts here is one of triples."""
+    return start >= features
+
+
+def count_sets(start: int, stop: int, features: int) -> int:
+    """Return the number of pairs or triples of a block of a screen."""
+    if has_triples(start, features):
+        return count_triples(start - features, stop - features, features)
+    return count_pairs(start, stop, features)
+
+
+def triples_seconds(features: int, rows: int, classes: int) -> float:
+    """Estimate how long all triples take on one core, for this many training rows."""
+    rated = 1 if classes == 2 else 2 * classes  # of more than two classes each is rated, and more often
+    each = SECONDS_PER_TRIPLE * rated + SECONDS_PER_TRIPLE_WORD * (rows / WORD + classes / 2)
+    return comb(features, 3) * each + comb(features, 2) * SECONDS_PER_SECOND
+
+
+def screen_seconds(features: int, rows: int, classes: int, *, triples: bool) -> float:
+    """Estimate how long all pairs, and all triples if they are screened, take on one core."""
+    pairs = comb(features, 2) * pair_seconds(rows, classes)
+    return pairs + (triples_seconds(features, rows, classes) if triples else 0.0)

@@ -10,7 +10,6 @@ blocks, on any number of machines, gives the same strongest pairs.
 
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from math import sqrt
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -261,44 +260,3 @@ def _sift_down(strengths: Any, features: Any, strength: float, f: int, g: int) -
         place = child
     strengths[place] = strength
     features[place, 0], features[place, 1] = f, g
-
-
-MAX_PAIRS = 200
-# The number of pairs to try even if they may be chance.
-MIN_PAIRS = 10
-LN_2 = 0.6931471805599453
-
-
-@dataclass(frozen=True, slots=True)
-class Screen:
-    """Features and pairs, the most promising first."""
-
-    # (D): all features, by the best single split of each; ties in their order.
-    features: npt.NDArray[np.int32]
-    # (pairs, 2): those that say more together than apart.
-    pairs: npt.NDArray[np.int32]
-
-    @classmethod
-    def from_scores(cls, single: npt.NDArray[np.float64], pairs: Pairs, classes: int) -> "Screen":
-        """Make a screen from the scores of single splits and the strongest pairs."""
-        order = np.argsort(-single, kind="stable").astype(np.int32)
-        count = max(MIN_PAIRS, int((pairs.strengths > chance_threshold(len(single), classes)).sum()))
-        return cls(order, pairs.features[:count])
-
-
-def compute_screen(
-    columns: Columns, split: Split, single: npt.NDArray[np.float64], *, pool: Executor | None = None, pieces: int = 1
-) -> Screen:
-    """Screen the training rows. `single` are the scores of each feature's best split, from a training table."""
-    pairs = screen_pairs(BitTable.build(columns, split), MAX_PAIRS, pool=pool, pieces=pieces)
-    return Screen.from_scores(single, pairs, len(columns.classes))
-
-
-def chance_threshold(features: int, classes: int) -> float:
-    """A strength that chance exceeds for less than one of all pairs.
-
-    Under chance a strength is about χ² with k = 4 (C − 1) degrees of freedom, which exceeds k + 2 √(k x) + 2 x with a
-    probability of at most e^−x (Laurent and Massart).
-    """
-    freedom, x = 4 * (classes - 1), (features * (features - 1) // 2).bit_length() * LN_2
-    return freedom + 2 * sqrt(freedom * x) + 2 * x

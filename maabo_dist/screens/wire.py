@@ -1,19 +1,23 @@
-"""Pairs and screens as bytes, for answers of workers and for the ledger; they are checked on reading.
+"""Pairs, triples and screens as bytes, for answers of workers and for the ledger; they are checked on reading.
 
-    pairs:   (first, second) of each pair, int32 | strength of each pair, float64       all little-endian
-    screen:  features, pairs: two uint32 | features, int32 | (first, second) of each pair, int32
+    pairs:    (first, second) of each pair, int32 | strength of each pair, float64       all little-endian
+    triples:  kind of each triple, int32 | (first, second, third), int32 | strength, float64
+    screen:   features, pairs, triples: three uint32 | features, int32 | pairs, int32 | triples, int32
 
-An answer has the pairs of one block; the ledger stores the screen of a whole table.
+An answer has the pairs or triples of one block; the ledger stores the screen of a whole table.
 """
 
 import numpy as np
+import numpy.typing as npt
 
 from maabo_dist.errors import FormatError
 from maabo_dist.screens.blocks import count_pairs
-from maabo_dist.screens.pairs import Pairs, Screen
+from maabo_dist.screens.pairs import Pairs
+from maabo_dist.screens.screen import Screen
+from maabo_dist.screens.triples import Triples
 
-PAIR_BYTES = 16
-HEAD_BYTES = 8
+PAIR_BYTES, TRIPLE_BYTES = 16, 24
+HEAD_BYTES = 12
 
 
 def pack_pairs(pairs: Pairs) -> bytes:
@@ -40,21 +44,58 @@ def unpack_pairs(data: bytes, start: int, stop: int, features: int, most: int) -
     return Pairs(pairs, strengths)
 
 
+def pack_triples(triples: Triples) -> bytes:
+    """Pack the kinds, then the features, then the strengths."""
+    integers = triples.kinds.astype("<i4").tobytes() + triples.features.astype("<i4").tobytes()
+    return integers + triples.strengths.astype("<f8").tobytes()
+
+
+def unpack_triples(data: bytes, start: int, stop: int, features: int, kinds: int, most: int) -> Triples:
+    """Unpack the strongest triples of a block, at most `most` of each of `kinds` kinds."""
+    count = len(data) // TRIPLE_BYTES
+    if len(data) != count * TRIPLE_BYTES or count > kinds * most:
+        raise FormatError(f"Packed triples are {len(data)} bytes long; expected at most {kinds * most} triples.")
+    own = np.frombuffer(data, "<i4", count).astype(np.int32)
+    triples = np.frombuffer(data, "<i4", 3 * count, 4 * count).reshape(count, 3).astype(np.int32)
+    strengths = np.frombuffer(data, "<f8", offset=16 * count).astype(np.float64)
+    first, second, third = triples.T
+    if not ((first >= 0) & (first < second) & (start <= second) & (second < stop)).all():
+        raise FormatError(f"Packed triples contain one outside the block of second features {start} to {stop - 1}.")
+    if not ((second < third) & (third < features)).all() or not ((own >= 0) & (own < kinds)).all():
+        raise FormatError("Packed triples name a feature or a class that the table does not have.")
+    if not np.isfinite(strengths).all():
+        raise FormatError("Packed triples contain a strength that is not finite.")
+    unpacked = Triples(own, triples, strengths)
+    in_order = Triples.strongest([unpacked], most)
+    distinct = len(np.unique(np.column_stack([own, triples]), axis=0)) == count
+    if len(in_order) != count or not np.array_equal(in_order.features, triples) or not distinct:
+        raise FormatError("Packed triples are not in order, or one of them is there twice.")
+    return unpacked
+
+
 def pack_screen(screen: Screen) -> bytes:
     """Pack everything that a search needs of a screen."""
-    head = np.array([len(screen.features), len(screen.pairs)], "<u4")
-    return head.tobytes() + screen.features.astype("<i4").tobytes() + screen.pairs.astype("<i4").tobytes()
+    parts = screen.features, screen.pairs, screen.triples
+    head = np.array([len(part) for part in parts], "<u4")
+    return head.tobytes() + b"".join(part.astype("<i4").tobytes() for part in parts)
 
 
 def unpack_screen(data: bytes, features: int) -> Screen:
     """Unpack the screen of a table with this many features."""
-    head = np.frombuffer(data[:HEAD_BYTES], "<u4") if len(data) >= HEAD_BYTES else np.zeros(2, "<u4")
-    count, pair_count = int(head[0]), int(head[1])
-    if count != features or len(data) != HEAD_BYTES + 4 * count + 8 * pair_count:
+    head = np.frombuffer(data[:HEAD_BYTES], "<u4") if len(data) >= HEAD_BYTES else np.zeros(3, "<u4")
+    count, pair_count, triple_count = map(int, head)
+    if count != features or len(data) != HEAD_BYTES + 4 * count + 8 * pair_count + 12 * triple_count:
         raise FormatError(f"A packed screen of {len(data)} bytes is not one of {features} features.")
-    order = np.frombuffer(data, "<i4", count, HEAD_BYTES).astype(np.int32)
-    pairs = np.frombuffer(data, "<i4", offset=HEAD_BYTES + 4 * count).reshape(pair_count, 2).astype(np.int32)
-    ascending = (pairs[:, 0] >= 0) & (pairs[:, 0] < pairs[:, 1]) & (pairs[:, 1] < features)
-    if not np.array_equal(np.sort(order), np.arange(features)) or not ascending.all():
+    values = np.frombuffer(data, "<i4", offset=HEAD_BYTES).astype(np.int32)
+    order, pairs, triples = np.split(values, [count, count + 2 * pair_count])
+    pairs, triples = pairs.reshape(pair_count, 2), triples.reshape(triple_count, 3)
+    if not np.array_equal(np.sort(order), np.arange(features)) or not (
+        _are_subsets(pairs, features) and _are_subsets(triples, features)
+    ):
         raise FormatError("A packed screen names features that the table does not have, or one of them twice.")
-    return Screen(order, pairs)
+    return Screen(order, pairs, triples)
+
+
+def _are_subsets(subsets: npt.NDArray[np.int32], features: int) -> bool:
+    """True if the features of each subset ascend, and the table has them."""
+    return bool((np.diff(subsets, axis=1, prepend=-1, append=features) > 0).all())

@@ -1,10 +1,20 @@
 """`explain_plan`: the choices that were made for a search, in words, for `--explain` and the result document."""
 
 from collections.abc import Iterator
+from math import comb
 
 from maabo_dist.contract.wording import large_number
 from maabo_dist.data.split import MAX_TREE_ROWS
-from maabo_dist.search.plan import MAX_SEEDED, MIN_SHUFFLES, SearchPlan, planned_shuffles, repeat_seconds, tree_rows
+from maabo_dist.screens.blocks import triples_seconds
+from maabo_dist.search.plan import (
+    MAX_SEEDED,
+    MIN_SHUFFLES,
+    TRIPLE,
+    SearchPlan,
+    planned_shuffles,
+    repeat_seconds,
+    tree_rows,
+)
 from maabo_dist.settings import MAX_DEFAULT_TREES, MIN_DEFAULT_TREES, MiningSettings
 
 
@@ -37,7 +47,7 @@ def explain_plan(
         *_probes(settings),
         f"trees: {_trees(plan, settings)}",
         *_sample(settings, rows),
-        f"screens: {_screens(plan, settings)}",
+        f"screens: {_screens(plan, settings, rows, classes)}",
         *_guided(plan, settings),
         f"batch: {_batch(plan, settings)}",
         *selection,
@@ -67,9 +77,26 @@ def _sample(settings: MiningSettings, rows: int | None) -> Iterator[str]:
         yield f"rows: trees are grown on {MAX_TREE_ROWS:,} random training rows; the evidence is counted on all rows"
 
 
-def _screens(plan: SearchPlan, settings: MiningSettings) -> str:
+def _triples(plan: SearchPlan, settings: MiningSettings, rows: int | None, classes: int) -> str:
+    """The choice for triples, and what it is based on."""
+    if plan.subset_size < TRIPLE or rows is None:
+        return ""
+    seconds = triples_seconds(plan.features, round(tree_rows(settings, rows)), classes)
+    cost = f"{large_number(comb(plan.features, TRIPLE))} triples"
+    if seconds >= 0.1:
+        cost += f", some {_seconds(seconds)} on one core"
+    if settings.complete != "auto":
+        return f" and all {cost} (--complete)" if plan.triples else " (--complete pairs)"
+    if plan.triples:
+        return f" and all {cost}"
+    return f", not all {cost}, longer than the search (--complete triples counts them)"
+
+
+def _screens(plan: SearchPlan, settings: MiningSettings, rows: int | None, classes: int) -> str:
     if plan.screened:
-        return "single features and pairs, as there are more subsets than trees"
+        return (
+            f"single features and pairs{_triples(plan, settings, rows, classes)}, as there are more subsets than trees"
+        )
     if settings.preset != "auto":
         return f"none, as --preset {settings.preset} has none"
     if settings.strategy != "maabo":

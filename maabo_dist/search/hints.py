@@ -16,12 +16,13 @@ import numpy.typing as npt
 
 from maabo_dist._util import draws
 from maabo_dist._util.subset_rows import SelectedRows, rows_by_size, widen
-from maabo_dist.screens.pairs import Screen
+from maabo_dist.screens.screen import Screen
 from maabo_dist.search.limited_hints import LimitTable
 from maabo_dist.search.space import Subsets, SubsetSpace
 
 # The parts of a stream of neighbours.
 SAME, MORE, LESS = range(3)
+TRIPLE = 3
 
 
 class HintSampler:
@@ -33,7 +34,7 @@ class HintSampler:
         self._samplers = {size: SizeHints(size, self._rules) for size in space.sizes}
 
     def seeds(self, count: int, start: int, stream: int) -> Subsets:
-        """Return initial subsets: promising features together, completed pairs, and draws by rank.
+        """Return initial subsets: triples, promising features together, completed pairs, and draws by rank.
 
         `start` is the number of seeds that came before. A single size may give more than `count`.
         """
@@ -124,10 +125,25 @@ class SizeHints:
         self._drawn = size - rules.required
 
     def seeds(self, count: int, start: int, stream: int) -> Subsets:
-        """Return, in turn, the most promising features together, in a fixed order; completed pairs; draws by rank."""
+        """Return the triples of the screen, which come first however often they are asked for, and then others in turn.
+
+        These are the most promising features together, in a fixed order; completed pairs; draws by rank.
+        """
         combinations = self._combinations(start // 3, count)
         completions = self.completions(count, draws.mix(stream))
-        return _interleave([combinations, completions, self.scattered(count, draws.mix(stream ^ 1))])
+        others = _interleave([combinations, completions, self.scattered(count, draws.mix(stream ^ 1))])
+        return np.concatenate([self.triples(draws.mix(stream ^ 2)), others])
+
+    def triples(self, stream: int) -> Subsets:
+        """The triples of the screen; for larger subsets, two that overlap, or one and further features."""
+        triples = self._rules.screen.triples
+        if self._size < TRIPLE or not len(triples):
+            return np.empty((0, self._size), np.int32)
+        uniform = _uniform(stream, len(triples), self._size - TRIPLE)
+        subsets = np.concatenate([triples, self._draw_features(uniform, draws.mix(stream))], axis=1)
+        for number, union in _unions(triples, self._size):
+            subsets[number] = union
+        return self._fit(subsets, stream)
 
     def scattered(self, count: int, stream: int) -> Subsets:
         """Promising features, each drawn by its rank in the screen."""
@@ -167,6 +183,16 @@ class SizeHints:
 
     def _fit(self, features: npt.NDArray[np.int32], stream: int) -> Subsets:
         return self._rules.fit(features, self._size, stream)
+
+
+def _unions(triples: npt.NDArray[np.int32], size: int) -> Iterator[tuple[int, list[int]]]:
+    """Each triple's number, and its union with the first other triple that makes it a subset of `size`, if any does."""
+    sets = [frozenset(triple.tolist()) for triple in triples]
+    for number, own in enumerate(sets):
+        unions = (own | other for other in sets)
+        union = next((union for union in unions if len(union) == size > TRIPLE), None)
+        if union is not None:
+            yield number, sorted(union)
 
 
 def _interleave(parts: Sequence[Subsets]) -> Subsets:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from maabo_dist._util import draws
 from maabo_dist._util.jit import kernel
-from maabo_dist.screens.pairs import Screen
+from maabo_dist.screens.screen import Screen
 from maabo_dist.search.limits import SubsetLimits
 
 FREE = -1
@@ -48,7 +48,9 @@ class LimitTable:
         apart = (groups[first] != FREE) & (groups[first] == groups[second]) & (columns[first] != columns[second])
         drawn = screen.features[(keeps & ~excluded)[screen.features]]
         # If nothing is left to draw, every list is completed by what is required.
-        return cls(columns, groups, required, Screen(drawn if len(drawn) else screen.features, pairs[~apart]))
+        triples = screen.triples[~excluded[screen.triples].any(axis=1)]
+        drawn = drawn if len(drawn) else screen.features
+        return cls(columns, groups, required, Screen(drawn, pairs[~apart], triples))
 
     def fit(self, features: npt.NDArray[np.int32], size: int, stream: int) -> npt.NDArray[np.int32]:
         """Return subsets of `size`, sorted; rows without enough features that go together are left out.

@@ -5,12 +5,12 @@ are pure, how many rules there are to choose from, and how fast the machines are
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from maabo_dist.data.split import MAX_TREE_ROWS, held_out_share
 from maabo_dist.errors import SettingsError
-from maabo_dist.screens.blocks import count_pairs, pair_seconds
+from maabo_dist.screens.blocks import screen_seconds, triples_seconds
 from maabo_dist.search.limits import NO_LIMITS, SubsetLimits
 from maabo_dist.settings import MAX_DEFAULT_TREES, MIN_DEFAULT_TREES, MiningSettings
 
@@ -18,6 +18,7 @@ from maabo_dist.settings import MAX_DEFAULT_TREES, MIN_DEFAULT_TREES, MiningSett
 SMALL_SPACE = 20_000
 MAX_ENUMERATION = 10_000_000
 MAX_SEEDED = 300
+TRIPLE = 3
 
 # The cost of a tree itself, and of each training row of each of its features at each depth.
 #
@@ -38,6 +39,10 @@ MIN_SHUFFLES = 24
 # Without a number from the user, they are run if they take about this long on one core, by the estimate below:
 # measured time would make the result depend on the machine.
 MAX_SHUFFLE_SECONDS = 6.0
+
+# Without --complete, all triples are screened if that takes at most so long on one core, or no longer than the trees;
+# in all, where searches on shuffled labels repeat it.
+MAX_TRIPLE_SECONDS = 8.0
 
 # The time from one batch to the next on a cluster, in addition to growing its trees: `make bench-cluster`.
 SECONDS_PER_BATCH = 11e-3
@@ -65,6 +70,8 @@ class SearchPlan:
     smaller_sizes: tuple[int, ...] = ()
     # The columns that every subset has, and those of which it has one at most.
     limits: SubsetLimits = NO_LIMITS
+    # True if the screens count all triples too.
+    triples: bool = False
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -72,10 +79,21 @@ class SearchPlan:
         return (*self.smaller_sizes, self.subset_size)
 
     @classmethod
-    def settle(cls, settings: MiningSettings, features: int, columns: Sequence[str] = ()) -> "SearchPlan":
+    def settle(
+        cls,
+        settings: MiningSettings,
+        features: int,
+        columns: Sequence[str] = (),
+        *,
+        rows: int = 0,
+        classes: int = 2,
+        independent: bool = True,
+    ) -> "SearchPlan":
         """Check the settings against the table and settle the open values.
 
-        `columns` has the column of each feature, without the probes, which come last.
+        `columns` has the column of each feature, without the probes, which come last. `rows` and `classes` are those of
+        the table, and `independent` is False if rows come in groups or have weights: they decide whether all triples
+        are affordable.
         """
         if settings.strategy == "single":
             return cls(features, features, 1, 1, 1, 1, 1, features, None)
@@ -89,7 +107,7 @@ class SearchPlan:
         trees, notes = _settle_trees(settings, space)
         # Screens help if subsets remain without a tree, and if there are pairs to screen.
         screened = settings.preset == "auto" and settings.strategy == "maabo" and trees < space and size >= 2
-        return cls(
+        plan = cls(
             features=features,
             subset_size=size,
             space_size=space,
@@ -104,6 +122,28 @@ class SearchPlan:
             smaller_sizes=tuple(smaller),
             limits=limits,
         )
+        return replace(plan, triples=_screens_triples(plan, settings, rows, classes, independent=independent))
+
+
+def _screens_triples(plan: SearchPlan, settings: MiningSettings, rows: int, classes: int, *, independent: bool) -> bool:
+    """True if all triples are to be screened. It depends on the table's size and the settings, never on a clock."""
+    if not plan.screened or not rows or plan.subset_size < TRIPLE or settings.complete == "pairs":
+        return False
+    if settings.complete == "triples":
+        return True
+    seconds = triples_seconds(plan.features, round(tree_rows(settings, rows)), classes)
+    repeats = 0 if independent else MIN_SHUFFLES
+    if settings.certify not in {"auto", "off"}:
+        repeats = int(settings.certify)
+    trees = plan.trees * tree_seconds(plan, settings, rows=rows)
+    if seconds > max(MAX_TRIPLE_SECONDS / (1 + repeats), trees):
+        return False
+    # Not at the expense of searches on shuffled labels, which repeat all of it.
+    shuffles, fewer = (
+        planned_shuffles(choice, settings, rows=rows, classes=classes, independent=independent)
+        for choice in (plan, replace(plan, triples=True))
+    )
+    return fewer >= shuffles
 
 
 def _settle_subset_sizes(settings: MiningSettings, features: int) -> tuple[int, ...]:
@@ -184,15 +224,18 @@ def _settle_candidates(settings: MiningSettings, space: int) -> int | None:
 
 def core_seconds(plan: SearchPlan, settings: MiningSettings, *, rows: int, classes: int) -> float:
     """Estimate the time on one core for a table of this many rows and classes, before the split."""
-    pairs = count_pairs(0, plan.features, plan.features) if plan.screened else 0
-    return plan.trees * tree_seconds(plan, settings, rows=rows) + pairs * pair_seconds(
-        round(tree_rows(settings, rows)), classes
-    )
+    trees = plan.trees * tree_seconds(plan, settings, rows=rows)
+    return trees + _screen_seconds(plan, settings, rows, classes)
 
 
 def tree_seconds(plan: SearchPlan, settings: MiningSettings, *, rows: int) -> float:
     """Estimate the time of one tree on one core."""
     return SECONDS_PER_TREE + SECONDS_PER_CELL * tree_rows(settings, rows) * plan.subset_size * settings.max_depth
+
+
+def _screen_seconds(plan: SearchPlan, settings: MiningSettings, rows: int, classes: int) -> float:
+    training = round(tree_rows(settings, rows))
+    return screen_seconds(plan.features, training, classes, triples=plan.triples) if plan.screened else 0.0
 
 
 def repeat_seconds(plan: SearchPlan, settings: MiningSettings, *, rows: int, classes: int) -> float:
@@ -207,8 +250,7 @@ def repeat_seconds(plan: SearchPlan, settings: MiningSettings, *, rows: int, cla
     step = REPEAT_SECONDS_PER_STEP
     if settings.strategy == "maabo":
         step += REPEAT_SECONDS_PER_CANDIDATE * (plan.space_size if plan.candidates is None else plan.candidates)
-    pairs = count_pairs(0, plan.features, plan.features) if plan.screened else 0
-    return plan.trees * tree + plan.trees / plan.batch * step + pairs * pair_seconds(round(training), classes)
+    return plan.trees * tree + plan.trees / plan.batch * step + _screen_seconds(plan, settings, rows, classes)
 
 
 def tree_rows(settings: MiningSettings, rows: int) -> float:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from maabo_dist._util import draws
 from maabo_dist.errors import SearchError
-from maabo_dist.screens.pairs import Screen
+from maabo_dist.screens.screen import Screen
 from maabo_dist.search.candidates import CandidateSampler
 from maabo_dist.search.guide import ScoreGuide
 from maabo_dist.search.hints import HintSampler

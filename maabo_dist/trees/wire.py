@@ -1,10 +1,11 @@
 """Forests as bytes, for messages and files: some 150 bytes per tree, no pickle, fully checked on reading.
 
 Derived values are left out. Nodes are in order of their level, so that the children of the k-th split are nodes 2k + 1
-and 2k + 2; the counts of an inner node are the sum of its children's. The subsets are not sent: the receiver requested
-the trees and knows them.
+and 2k + 2; the counts of an inner node are the sum of its children's, except that weighted counts are rounded: then the
+differences are sent. The subsets are not sent: the receiver requested the trees and knows them.
 
     header | depths | tree sizes | scores | node: position in the subset, or LEAF | thresholds of splits | leaf counts
+           | differences of the splits' counts, unless all are 0
 """
 
 import hashlib
@@ -47,9 +48,21 @@ def pack_forest(forest: Forest) -> bytes:
         forest.threshold[is_split].astype("<f8"),
         forest.counts[~is_split].astype("<u4"),
     ]
+    differences = _count_differences(forest, is_split, trees)
+    if differences.any():
+        parts.append(differences.astype("<i4"))
     body = b"".join(part.tobytes() for part in parts)
     classes, depth = forest.counts.shape[1], forest.scores.shape[1]
     return _HEADER.pack(_MAGIC, VERSION, classes, count, size, depth, len(positions), zlib.crc32(body)) + body
+
+
+def _count_differences(
+    forest: Forest, is_split: npt.NDArray[np.bool_], trees: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int32]:
+    """(splits, classes): the counts of each inner node, less those of its children."""
+    first = forest.offsets[trees[is_split]] + forest.left[is_split]
+    differences: npt.NDArray[np.int32] = forest.counts[is_split] - forest.counts[first] - forest.counts[first + 1]
+    return differences
 
 
 def unpack_forest(data: bytes, subsets: npt.NDArray[np.int32]) -> Forest:
@@ -67,6 +80,7 @@ def unpack_forest(data: bytes, subsets: npt.NDArray[np.int32]) -> Forest:
     splits = int(is_split.sum())
     thresholds = reader.take("<f8", splits)
     leaves = reader.take("<u4", (nodes - splits) * classes).reshape(-1, classes)
+    differences = reader.take("<i4", splits * classes if reader.has_more else 0)
     reader.check_end()
     if count and (depths.min() < 1 or depths.max() > depth or sizes.min() < 1):
         raise FormatError("A forest is damaged: a tree's depth or size is out of range.")
@@ -83,6 +97,8 @@ def unpack_forest(data: bytes, subsets: npt.NDArray[np.int32]) -> Forest:
     threshold[is_split] = thresholds
     counts = np.zeros((nodes, classes), np.int32)
     counts[~is_split] = leaves
+    if len(differences):
+        counts[is_split] = differences.reshape(-1, classes)
     left = np.full(nodes, LEAF, np.int32)
     if not _link(offsets, is_split, left, counts):
         raise FormatError("A forest is damaged: the nodes of a tree do not form a tree.")
@@ -128,6 +144,10 @@ class _Reader:
         self._position += length
         return array
 
+    @property
+    def has_more(self) -> bool:
+        return self._position < len(self._data)
+
     def check_end(self) -> None:
         if self._position != len(self._data):
             raise FormatError(f"A forest has {len(self._data) - self._position} trailing bytes.")
@@ -156,7 +176,7 @@ def _link(offsets: Any, is_split: Any, left: Any, counts: Any) -> bool:
                 if first <= node:
                     return False
                 for c in range(counts.shape[1]):
-                    counts[node, c] = counts[first, c] + counts[first + 1, c]
+                    counts[node, c] += counts[first, c] + counts[first + 1, c]
     return True
 
 

@@ -77,7 +77,14 @@ async def make_plan(request: Request, body: PlanRequest, caller: Submitter) -> P
 def settle(body: PlanRequest, columns: PreparedColumns) -> SearchPlan:
     """Check the settings against the table, and return the search that they describe."""
     check_classes(columns.classes, body.settings)
-    return SearchPlan.settle(body.settings, columns.features + body.settings.probes, columns.column_names)
+    return SearchPlan.settle(
+        body.settings,
+        columns.features + body.settings.probes,
+        columns.column_names,
+        rows=columns.rows,
+        classes=len(columns.classes),
+        independent=columns.independent,
+    )
 
 
 def _explain(body: PlanRequest, columns: PreparedColumns, resources: Resources) -> Plan:

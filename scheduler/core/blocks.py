@@ -1,4 +1,4 @@
-"""`Screening` and `Shuffling`: the pairwise screen and the searches on shuffled labels of one job, without I/O.
+"""`Screening` and `Shuffling`: the screens and the searches on shuffled labels of one job, without I/O.
 
 Both are pure state machines over blocks that are cut in advance and answered in any order:
 
@@ -7,9 +7,9 @@ Both are pure state machines over blocks that are cut in advance and answered in
       ├──────┤ unavailable: again, later   (not a failure of the block)
       └──────┘ failed or lost: again; after too many failures of one block the job has failed
 
-The strongest pairs of all are the strongest of the strongest of each block. A search on shuffled labels depends on its
-number alone, and the searches that count are the first ones, up to the one that decides the certificate. So neither the
-cut into blocks, nor the worker, nor the order of the answers changes the outcome.
+The strongest pairs or triples of all are the strongest of the strongest of each block. A search on shuffled labels
+depends on its number alone, and the searches that count are the first ones, up to the one that decides the certificate.
+So neither the cut into blocks, nor the worker, nor the order of the answers changes the outcome.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,8 +19,11 @@ import numpy as np
 
 from maabo_dist.findings.certificate import ShuffledSearch
 from maabo_dist.mining.shuffles import ShufflePlan, ShuffleResult
-from maabo_dist.screens.blocks import count_pairs, divide_pairs
+from maabo_dist.screens.blocks import count_sets, divide_pairs, has_triples, triple_blocks
 from maabo_dist.screens.pairs import Pairs
+from maabo_dist.screens.screen import MAX_TRIPLES
+from maabo_dist.screens.triples import Triples
+from maabo_dist.screens.wire import unpack_pairs, unpack_triples
 from scheduler.core.outbox import Outbox
 from scheduler.core.task_lengths import SHORTEST, TaskLengths
 
@@ -32,11 +35,11 @@ MIN_BLOCKS, MAX_BLOCKS = 16, 32_768
 
 @dataclass(frozen=True, slots=True, order=True)
 class Block:
-    """Pairs whose first feature is one of start … stop − 1; or searches start … stop − 1."""
+    """A block of a screen (`screen_blocks`), or searches start … stop − 1."""
 
     start: int
     stop: int
-    # The number of pairs or searches.
+    # The number of pairs, triples or searches.
     size: int
 
 
@@ -118,9 +121,18 @@ class BlockMachine:
             self.outbox.trim(lambda other: [other] if other != block else [])
 
 
-def cut_blocks(features: int, seconds: float, lengths: TaskLengths) -> list[tuple[int, int]]:
-    """Start and stop of blocks of these lengths, if all pairs take `seconds`."""
-    return divide_pairs(features, _cut(seconds, lengths))
+def cut_blocks(
+    features: int, seconds: float, lengths: TaskLengths, triples_seconds: float | None = None
+) -> list[tuple[int, int]]:
+    """Start and stop of blocks of these lengths, if all pairs take `seconds`.
+
+    All triples take `triples_seconds`; None if they are not screened. Their blocks are all of one length.
+    """
+    pairs = divide_pairs(features, _cut(seconds, lengths))
+    if triples_seconds is None:
+        return pairs
+    triples = triple_blocks(features, len(_cut(triples_seconds, lengths)))
+    return pairs + [(features + start, features + stop) for start, stop in triples]
 
 
 def _cut(seconds: float, lengths: TaskLengths) -> list[float]:
@@ -132,24 +144,58 @@ def _cut(seconds: float, lengths: TaskLengths) -> list[float]:
 
 
 class Screening(BlockMachine):
-    """The in-flight state of one screen: the `max_pairs` strongest pairs of `features` features, from these blocks."""
+    """The in-flight state of one screen of `features` features, from these blocks.
 
-    def __init__(self, features: int, blocks: Sequence[tuple[int, int]], max_pairs: int) -> None:
-        cut = [Block(start, stop, count_pairs(start, stop, features)) for start, stop in blocks]
+    It keeps the `max_pairs` strongest pairs, and the `max_triples` strongest triples of each class and of interactions.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        blocks: Sequence[tuple[int, int]],
+        max_pairs: int,
+        *,
+        classes: int = 2,
+        max_triples: int = MAX_TRIPLES,
+    ) -> None:
+        cut = [Block(start, stop, count_sets(start, stop, features)) for start, stop in blocks]
         super().__init__(cut)
-        self.features, self.max_pairs = features, max_pairs
-        # The strongest pairs of the answered blocks.
+        self.features, self.max_pairs, self.max_triples = features, max_pairs, max_triples
+        self._kinds = classes + 1
+        # The strongest of the answered blocks.
         self.best = Pairs.strongest([], max_pairs)
-        # The number of pairs in the answered blocks.
+        self.best_triples = Triples.empty()
+        # The number of pairs and triples in the answered blocks, and in all.
         self.screened = 0
-        self.pairs = sum(block.size for block in cut)
+        self.sets = sum(block.size for block in cut)
 
-    def accept(self, block: Block, pairs: Pairs) -> bool:
-        """Accept the strongest pairs of a block; False if they are no longer needed."""
+    def describe(self, block: Block) -> str:
+        """Say which pairs or triples a block has."""
+        if has_triples(block.start, self.features):
+            first, last = block.start - self.features, block.stop - self.features - 1
+            return f"The triples whose second feature is {first} to {last}"
+        return f"The pairs of features {block.start} to {block.stop - 1}"
+
+    def most(self, block: Block) -> int:
+        """The number of pairs, or of triples of each kind, that the answer to a block has at most."""
+        return self.max_triples if has_triples(block.start, self.features) else self.max_pairs
+
+    def unpack(self, block: Block, body: bytes) -> Pairs | Triples:
+        """Unpack the answer to a block."""
+        start, stop, features, most = block.start, block.stop, self.features, self.most(block)
+        if has_triples(start, features):
+            return unpack_triples(body, start - features, stop - features, features, self._kinds, most)
+        return unpack_pairs(body, start, stop, features, most)
+
+    def accept(self, block: Block, strongest: Pairs | Triples) -> bool:
+        """Accept the strongest pairs or triples of a block; False if they are no longer needed."""
         if not self.is_open(block):
             return False
         self._close(block)
-        self.best = Pairs.strongest([self.best, pairs], self.max_pairs)
+        if isinstance(strongest, Triples):
+            self.best_triples = Triples.strongest([self.best_triples, strongest], self.max_triples)
+        else:
+            self.best = Pairs.strongest([self.best, strongest], self.max_pairs)
         self.screened += block.size
         return True
 

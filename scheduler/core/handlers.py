@@ -16,8 +16,8 @@ from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import FormatError
 from maabo_dist.findings.wire import unpack_searches
 from maabo_dist.mining.shuffles import ShufflePlan
-from maabo_dist.screens.pairs import Screen
-from maabo_dist.screens.wire import pack_screen, unpack_pairs
+from maabo_dist.screens.screen import Screen
+from maabo_dist.screens.wire import pack_screen
 from maabo_dist.search.plan import tree_seconds
 from maabo_dist.trees.wire import unpack_forest
 from scheduler import metrics
@@ -208,14 +208,12 @@ class ScreenHandler(TaskHandler[ScreeningJob]):
             if not screening.is_open(block):
                 self._drop(job, job.task, "another one came first")
                 return None
-            pairs = unpack_pairs(body, block.start, block.stop, screening.features, screening.max_pairs)
-            screening.accept(block, pairs)
+            screening.accept(block, screening.unpack(block, body))
             job.unwritten.append(BlockRow(block.start, block.stop, answer.attempt, body, answer.seconds))
             self._note_done(job, block.size, answer.seconds, now)
             return None
         if self._retry(job, block, answer, now):
-            features = f"The pairs of features {block.start} to {block.stop - 1}"
-            return JobEnd.failure(f"{features} could not be screened: {_explain(answer)}")
+            return JobEnd.failure(f"{screening.describe(block)} could not be screened: {_explain(answer)}")
         return self._check(job, answer, now)
 
     def commit_screen(self, job: ScreeningJob, now: float) -> bool:
@@ -227,10 +225,11 @@ class ScreenHandler(TaskHandler[ScreeningJob]):
         if not job.machine.finished:
             return False
         study = job.prepared.study
-        screen = Screen.from_scores(study.table.root_scores, job.machine.best, len(study.columns.classes))
+        classes, triples = len(study.columns.classes), job.machine.best_triples
+        screen = Screen.from_scores(study.table.root_scores, job.machine.best, classes, triples)
         self._ledger.screens.write_screen(job.lease, now, pack_screen(screen), columns)
-        facts = {"pairs": job.machine.pairs, "kept": len(screen.pairs), "seconds": job.run_seconds(now)}
-        logger.info("pairs screened", **job.log_fields, **facts)
+        kept = {"pairs": len(screen.pairs), "triples": len(screen.triples)}
+        logger.info("screened", **job.log_fields, sets=job.machine.sets, **kept, seconds=job.run_seconds(now))
         return True
 
     def _write_sent(self, job: ScreeningJob, tasks: Sequence[BlockTask], now: float) -> None:

@@ -65,8 +65,8 @@ class HeldJobs:
         if job.row.started is None:
             self._metrics.observe(metrics.JOB_WAIT, now - job.row.created)
         if isinstance(job, ScreeningJob):
-            facts = {"screened": job.machine.screened, "of": job.machine.pairs, "blocks": job.machine.blocks}
-            logger.info("screening pairs", **job.log_fields, **facts)
+            facts = {"screened": job.machine.screened, "of": job.machine.sets, "blocks": job.machine.blocks}
+            logger.info("screening", **job.log_fields, **facts)
         elif isinstance(job, CertifyingJob):
             self._log_shuffling(job)
         else:

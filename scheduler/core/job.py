@@ -2,7 +2,7 @@
 
     ScreeningJob ──► SearchingJob ──► CertifyingJob ──► SearchingJob, whose rules are mined
 
-The screen of pairs and the searches on shuffled labels are left out where they are not needed.
+The screens and the searches on shuffled labels are left out where they are not needed.
 """
 
 from abc import ABC, abstractmethod
@@ -22,8 +22,8 @@ from maabo_dist.contract.messages import (
     pack_subsets,
 )
 from maabo_dist.mining.shuffles import ShufflePlan, ShuffleResult
-from maabo_dist.screens.blocks import pair_seconds
-from maabo_dist.screens.pairs import Screen
+from maabo_dist.screens.blocks import pair_seconds, triples_seconds
+from maabo_dist.screens.screen import Screen
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.study import Study
 from scheduler.core.blocks import BlockTask, Screening, Shuffling
@@ -50,7 +50,15 @@ class PreparedTable:
     @property
     def pair_seconds(self) -> float:
         """The approximate time to screen one pair."""
-        return pair_seconds(len(self.study.split.train), len(self.study.columns.classes))
+        return pair_seconds(len(self.study.tree_split.train), len(self.study.columns.classes))
+
+    @property
+    def triples_seconds(self) -> float | None:
+        """The approximate time to screen all triples; None if they are not screened."""
+        study = self.study
+        if not study.plan.triples:
+            return None
+        return triples_seconds(study.columns.count, len(study.tree_split.train), len(study.columns.classes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +182,7 @@ class HeldJob(ABC):
 
 @dataclass(slots=True)
 class ScreeningJob(HeldJob):
-    """A job whose pairs workers screen before its search begins."""
+    """A job whose pairs and triples workers screen before its search begins."""
 
     task = "screen"
     machine: Screening
@@ -194,7 +202,7 @@ class ScreeningJob(HeldJob):
     def message(self, task: BlockTask) -> ScreenMessage:
         """The message for a worker."""
         machine = self.machine
-        counts = {"number": machine.number(task.key), "blocks": machine.blocks, "most": machine.max_pairs}
+        counts = {"number": machine.number(task.key), "blocks": machine.blocks, "most": machine.most(task.key)}
         return ScreenMessage(**self.message_fields(task), **counts)
 
     def record(self, now: float) -> JobRecord:
@@ -202,7 +210,7 @@ class ScreeningJob(HeldJob):
         record = HeldJob.record(self, now)
         if self.state is not JobState.RUNNING:
             return record
-        return record.model_copy(update={"pairs_screened": self.machine.screened, "pairs": self.machine.pairs})
+        return record.model_copy(update={"pairs_screened": self.machine.screened, "pairs": self.machine.sets})
 
 
 @dataclass(slots=True)

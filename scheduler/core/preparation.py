@@ -21,8 +21,8 @@ from maabo_dist.mining.run import SearchRun
 from maabo_dist.mining.shuffles import ShufflePlan
 from maabo_dist.rules.publishing import TreePool
 from maabo_dist.screens.blocks import count_pairs
-from maabo_dist.screens.pairs import MAX_PAIRS, Screen, compute_screen
-from maabo_dist.screens.wire import unpack_pairs, unpack_screen
+from maabo_dist.screens.screen import MAX_PAIRS, Screen, compute_screen
+from maabo_dist.screens.wire import unpack_screen
 from maabo_dist.search.plan import repeat_seconds
 from maabo_dist.study import Study
 from maabo_dist.trees.wire import unpack_forest
@@ -53,8 +53,10 @@ def prepare(spec: JobSpec, cache: TableCache, screen_seconds: float) -> Prepared
     """Fetch and lay out a table; compute its screen if that takes less than `screen_seconds`."""
     prepared = PreparedTable(cache.study(spec.dataset.fingerprint, spec.settings), None)
     study, features = prepared.study, prepared.study.columns.count
-    if study.plan.screened and count_pairs(0, features, features) * prepared.pair_seconds < screen_seconds:
-        return PreparedTable(study, compute_screen(study.columns, study.split, study.table.root_scores))
+    seconds = count_pairs(0, features, features) * prepared.pair_seconds + (prepared.triples_seconds or 0.0)
+    if study.plan.screened and seconds < screen_seconds:
+        scores, triples = study.table.root_scores, study.plan.triples
+        return PreparedTable(study, compute_screen(study.columns, study.tree_split, scores, triples=triples))
     return prepared
 
 
@@ -154,9 +156,11 @@ def _open_screening(
     rows = ledger.screens.blocks(lease.job)
     if not rows:
         seconds = pair_seconds * (features * (features - 1) // 2)
-        rows = [BlockRow(start, stop) for start, stop in cut_blocks(features, seconds, lengths)]
+        blocks = cut_blocks(features, seconds, lengths, prepared.triples_seconds)
+        rows = [BlockRow(start, stop) for start, stop in blocks]
         ledger.screens.write_blocks(lease, now, rows)
-    screening = Screening(features, [(block.start, block.stop) for block in rows], MAX_PAIRS)
+    classes = len(prepared.study.columns.classes)
+    screening = Screening(features, [(block.start, block.stop) for block in rows], MAX_PAIRS, classes=classes)
     holdout = held_out_share(row.spec.settings.holdout, prepared.study.columns.rows)
     shape = (prepared.study.columns.rows, features)
     job = ScreeningJob(
@@ -166,7 +170,7 @@ def _open_screening(
     for written in rows:
         block = screening.block(written.start, written.stop)
         if block is not None and written.pairs is not None:
-            screening.accept(block, unpack_pairs(written.pairs, block.start, block.stop, features, MAX_PAIRS))
+            screening.accept(block, screening.unpack(block, written.pairs))
             job.speed.observe(block.size, written.seconds)
         elif block is not None and written.attempt is not None:
             screening.adopt(block, written.attempt, now)

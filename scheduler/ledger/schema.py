@@ -134,11 +134,11 @@ results = _job_table(
 
 blocks = _job_table(
     "maabo_screen_blocks",
-    Column("start", Integer, primary_key=True),  # pairs whose first feature is start … stop − 1
+    Column("start", Integer, primary_key=True),  # of a block of pairs or triples: `screen_blocks`
     Column("stop", Integer, nullable=False),
     Column("attempt", Integer),  # the last attempt sent; null before the first
     Column("seconds", Double, nullable=False),
-    Column("pairs", LargeBinary),  # packed; null until answered
+    Column("pairs", LargeBinary),  # pairs or triples, packed; null until answered
 )
 
 screens = _job_table(

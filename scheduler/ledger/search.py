@@ -49,7 +49,7 @@ class BatchRow:
 
 @dataclass(frozen=True, slots=True)
 class BlockRow:
-    """A block of a screen: pairs whose first feature is one of start … stop − 1."""
+    """A block of a screen: pairs, or triples, as `screen_blocks` numbers them."""
 
     start: int
     stop: int

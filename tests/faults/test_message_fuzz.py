@@ -13,7 +13,7 @@ import pytest
 from maabo_dist.cluster.streams import BODY, SCREEN_HEADER, SHUFFLE_HEADER
 from maabo_dist.errors import FormatError
 from maabo_dist.findings.wire import unpack_searches
-from maabo_dist.screens.pairs import MAX_PAIRS
+from maabo_dist.screens.screen import MAX_PAIRS
 from maabo_dist.screens.wire import unpack_pairs
 from tests import servers
 from tests.faults import test_screens, test_shuffled_tasks

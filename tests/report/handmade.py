@@ -20,6 +20,7 @@ from maabo_dist.contract.wording import conditions_text
 from maabo_dist.mining.result import MiningResult
 from maabo_dist.report.document import result_document
 from maabo_dist.rules.rule import Rule
+from maabo_dist.search.completeness import describe_completeness
 from maabo_dist.search.explanation import explain_plan
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.settings import MiningSettings
@@ -92,7 +93,7 @@ def make_certified(rule, p=0.0012):
 
 def make_search(plan, settings, trees=35, leaves=400, best_score=0.75, seconds=1.25, stopped=StopReason.BUDGET):
     choices = [plan.trees, plan.initial, plan.batch, plan.in_flight, plan.top_features, plan.candidates]
-    outcome = [trees, leaves, best_score, seconds, stopped]
+    outcome = [trees, leaves, best_score, seconds, stopped, describe_completeness(plan, settings, trees)]
     return make_record(SearchInfo, settings.strategy, *choices, explain_plan(plan, settings), *outcome)
 
 

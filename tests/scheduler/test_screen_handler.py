@@ -14,8 +14,10 @@ from maabo_dist.contract.messages import ScreenAnswer
 from maabo_dist.data.preparation import prepare
 from maabo_dist.research.synthetic.generation import generate
 from maabo_dist.research.synthetic.recipe import Recipe
-from maabo_dist.screens.pairs import MAX_PAIRS, BitTable, compute_screen, screen_block
-from maabo_dist.screens.wire import pack_pairs, unpack_screen
+from maabo_dist.screens.pairs import BitTable, screen_block
+from maabo_dist.screens.screen import MAX_PAIRS, MAX_TRIPLES, compute_screen
+from maabo_dist.screens.triples import TripleTable, screen_triple_block
+from maabo_dist.screens.wire import pack_pairs, pack_triples, unpack_screen
 from maabo_dist.settings import MiningSettings, TableSettings
 from maabo_dist.study import split_for
 from maabo_dist.trees.training import TrainingTable
@@ -88,7 +90,15 @@ class Worker:
             client.xadd(results_stream(self.cluster, self.job), {SCREEN_HEADER: header.model_dump_json(), BODY: body})
 
     def answer(self, block):
-        self.send_answer(block, "done", pack_pairs(screen_block(bits(), block.start, block.stop, MAX_PAIRS)))
+        features = bits().features
+        if block.start < features:
+            body = pack_pairs(screen_block(bits(), block.start, block.stop, MAX_PAIRS))
+        else:
+            laid_out = TripleTable.build(bits())
+            body = pack_triples(
+                screen_triple_block(laid_out, block.start - features, block.stop - features, MAX_TRIPLES)
+            )
+        self.send_answer(block, "done", body)
 
     def answer_all(self):
         """Answer all blocks until the search has started."""
@@ -99,16 +109,18 @@ class Worker:
 
 def test_a_screen_made_in_blocks_equals_that_of_one_process(cluster, tmp_path):
     table = TrainingTable.build(columns(), split())
-    expected = compute_screen(columns(), split(), table.root_scores)
+    expected = compute_screen(columns(), split(), table.root_scores, triples=True)
     with a_scheduler(cluster) as ledger:
         worker = Worker(cluster, ledger, submit(cluster, tmp_path, columns(), **MINING))
         blocks = len(worker.sent()) and len(ledger.screens.blocks(worker.job))
         worker.answer_all()
         screen = unpack_screen(ledger.screens.screen(worker.job), columns().count)
 
-    assert blocks == pytest.approx(MIN_BLOCKS, abs=2)
+    assert blocks == pytest.approx(2 * MIN_BLOCKS, abs=4)
     assert np.array_equal(screen.features, expected.features)
     assert np.array_equal(screen.pairs, expected.pairs)
+    assert len(expected.triples) > 0
+    assert np.array_equal(screen.triples, expected.triples)
 
 
 def test_a_small_screen_is_computed_by_the_scheduler_and_gives_the_same_search(cluster, tmp_path):

@@ -1,6 +1,7 @@
 """The state machine of a screen: after any sequence of events, the strongest pairs are the same."""
 
 from functools import cache
+from math import comb
 
 import numpy as np
 import pytest
@@ -8,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maabo_dist.data.split import split_rows
-from maabo_dist.screens.blocks import pair_blocks
+from maabo_dist.screens.blocks import has_triples, pair_blocks, screen_blocks
 from maabo_dist.screens.pairs import BitTable, screen_block, screen_pairs
+from maabo_dist.screens.triples import TripleTable, screen_triple_block, screen_triples
 from scheduler.core.blocks import MAX_BLOCK_FAILURES, MAX_BLOCKS, MIN_BLOCKS, Screening, cut_blocks
 from scheduler.core.task_lengths import TaskLengths
 from tests import factories
 
-FEATURES, MAX_PAIRS, ALLOWANCE = 14, 12, 3.0
+FEATURES, MAX_PAIRS, MAX_TRIPLES, ALLOWANCE = 14, 12, 7, 3.0
 
 
 @cache
@@ -24,12 +26,16 @@ def table():
 
 
 @cache
-def pairs_of(block):
+def strongest_of(block):
+    if has_triples(block.start, FEATURES):
+        start, stop = block.start - FEATURES, block.stop - FEATURES
+        return screen_triple_block(TripleTable.build(table()), start, stop, MAX_TRIPLES)
     return screen_block(table(), block.start, block.stop, MAX_PAIRS)
 
 
-def a_screening(pieces=5):
-    return Screening(FEATURES, pair_blocks(FEATURES, pieces), MAX_PAIRS)
+def a_screening(pieces=5, triple_pieces=None):
+    blocks = screen_blocks(FEATURES, pieces, pieces if triple_pieces is None else triple_pieces)
+    return Screening(FEATURES, blocks, MAX_PAIRS, max_triples=MAX_TRIPLES)
 
 
 def send(screening, now=0.0):
@@ -41,18 +47,22 @@ def send(screening, now=0.0):
 
 def finish(screening, now=1e9):
     while (task := send(screening, now)) is not None:
-        screening.accept(task.key, pairs_of(task.key))
+        screening.accept(task.key, strongest_of(task.key))
     assert screening.finished
 
 
 def outcome(screening):
-    return screening.best.features.tolist(), screening.best.strengths.tolist(), screening.screened
+    return (*as_lists(screening.best, screening.best_triples), screening.screened)
+
+
+def as_lists(pairs, triples):
+    return [part.tolist() for part in (pairs.features, pairs.strengths, triples.kinds, triples.features)]
 
 
 @cache
 def undisturbed():
-    pairs = screen_pairs(table(), MAX_PAIRS)
-    return pairs.features.tolist(), pairs.strengths.tolist(), FEATURES * (FEATURES - 1) // 2
+    strongest = as_lists(screen_pairs(table(), MAX_PAIRS), screen_triples(table(), MAX_TRIPLES))
+    return (*strongest, comb(FEATURES, 2) + comb(FEATURES, 3))
 
 
 EVENTS = st.lists(
@@ -81,7 +91,7 @@ def test_the_pairs_are_the_same_after_any_events_in_any_order(pieces, events):
             screening = restart(screening, sent_tasks, pieces, now)
         elif sent is not None and name == "answer":
             was_open = screening.is_open(sent.key)
-            assert screening.accept(sent.key, pairs_of(sent.key)) == was_open
+            assert screening.accept(sent.key, strongest_of(sent.key)) == was_open
         elif sent is not None and name == "lost" and sent.attempt + 1 < MAX_BLOCK_FAILURES:
             assert not screening.fail(sent.key, sent.attempt)
         elif sent is not None and name == "unavailable":
@@ -99,7 +109,7 @@ def restart(before, sent_tasks, pieces, now):
     after = a_screening(pieces)
     for sent in sent_tasks:
         if not before.is_open(sent.key):
-            after.accept(sent.key, pairs_of(sent.key))
+            after.accept(sent.key, strongest_of(sent.key))
     for sent in {sent.key: sent for sent in sent_tasks}.values():
         after.adopt(sent.key, sent.attempt, now)
     return after
@@ -111,7 +121,7 @@ def check_in_flight_state(screening):
     held = [*(key for key, _ in box.unsent), *(key for _, key, _ in box.postponed), *box.sent]
     assert all(map(screening.is_open, held))
     assert len(set(held)) == len(held)
-    assert sum(block.size for block in held) == screening.pairs - screening.screened
+    assert sum(block.size for block in held) == screening.sets - screening.screened
     assert screening.outbox.in_flight == sum(block.size for block in box.sent)
 
 
@@ -137,7 +147,7 @@ def test_a_late_report_of_an_earlier_attempt_does_not_count():
 
 
 def test_a_block_that_no_worker_could_start_is_sent_later_and_does_not_count_as_a_failure():
-    screening = a_screening(1)
+    screening = a_screening(1, triple_pieces=0)
     task = send(screening)
     screening.outbox.postpone(task.key, task.attempt, until=5.0)
 
@@ -152,13 +162,13 @@ def test_a_range_that_is_not_a_block_is_unknown():
     assert screening.block(*pair_blocks(FEATURES, 5)[1]) is not None
 
 
-def test_progress_is_counted_in_pairs():
+def test_progress_is_counted_in_pairs_and_triples():
     screening = a_screening(5)
     task = send(screening)
-    screening.accept(task.key, pairs_of(task.key))
+    screening.accept(task.key, strongest_of(task.key))
 
-    assert (screening.screened, screening.pairs) == (task.key.size, FEATURES * (FEATURES - 1) // 2)
-    assert (screening.number(task.key), screening.blocks) == (1, 5)
+    assert (screening.screened, screening.sets) == (task.key.size, comb(FEATURES, 2) + comb(FEATURES, 3))
+    assert (screening.number(task.key), screening.blocks) == (1, 10)
 
 
 @pytest.mark.parametrize(

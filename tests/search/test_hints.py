@@ -8,7 +8,7 @@ import pytest
 from maabo_dist._util import draws
 from maabo_dist.errors import SearchError
 from maabo_dist.mining.local import mine
-from maabo_dist.screens.pairs import Screen
+from maabo_dist.screens.screen import Screen
 from maabo_dist.search.hints import HintRules, HintSampler, SizeHints
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.search.proposer import SubsetProposer
@@ -107,6 +107,28 @@ def test_without_pairs_or_high_subsets_there_are_no_hints_from_them():
 
     assert len(sampler.completions(10, 1)) == len(sampler.neighbours(HIGH[:0], 10, 1)) == 0
     assert len(sampler.seeds(10, 0, 1))
+
+
+TRIPLES = np.array([[3, 40, 77], [3, 40, 91], [5, 60, 61], [77, 90, 98]], np.int32)
+
+
+def with_triples(size):
+    screen = Screen(SCREEN.features, SCREEN.pairs, TRIPLES)
+    return HintSampler(SubsetSpace(100, (size,)), screen).seeds(6, 0, 1).tolist()
+
+
+def test_triples_are_the_first_seeds():
+    assert with_triples(3)[:4] == TRIPLES.tolist()
+
+
+def test_triples_that_overlap_are_joined_to_larger_seeds():
+    assert with_triples(4)[:2] == [[3, 40, 77, 91]] * 2
+    assert {5, 60, 61} < set(with_triples(4)[2])
+    assert with_triples(5)[0] == with_triples(5)[3] == [3, 40, 77, 90, 98]
+
+
+def test_smaller_subsets_have_no_seeds_from_triples():
+    assert with_triples(2) == HintSampler(SubsetSpace(100, (2,)), SCREEN).seeds(6, 0, 1).tolist()
 
 
 def a_screened_search(seed=4):

@@ -11,7 +11,7 @@ from maabo_dist.settings import MiningSettings
 def lines(features=30, rows=None, min_rows=None, **settings):
     """Return the choices by subject."""
     chosen = MiningSettings(**settings)
-    texts = explain_plan(SearchPlan.settle(chosen, features), chosen, rows=rows, min_rows=min_rows)
+    texts = explain_plan(SearchPlan.settle(chosen, features, rows=rows or 0), chosen, rows=rows, min_rows=min_rows)
     return dict(line.split(": ", 1) for line in texts)
 
 
@@ -142,3 +142,20 @@ def test_many_rows_are_sampled_for_trees(rows, preset, sampled):
     assert ("rows" in texts) == sampled
     if sampled:
         assert texts["rows"] == "trees are grown on 30,000 random training rows; the evidence is counted on all rows"
+
+
+@pytest.mark.parametrize(
+    ("features", "settings", "text"),
+    [
+        (1000, {}, "and all 166,167,000 triples, some 6.9 s on one core"),
+        (
+            3000,
+            {},
+            ", not all 4.5×10⁹ triples, some 179 s on one core, longer than the search (--complete triples",
+        ),
+        (300, {"complete": "pairs"}, "single features and pairs (--complete pairs), as there are"),
+        (300, {"complete": "triples"}, "and all 4,455,100 triples, some 0.2 s on one core (--complete)"),
+    ],
+)
+def test_the_screen_of_triples_is_explained_with_its_cost(features, settings, text):
+    assert text in lines(features=features, rows=3000, **settings)["screens"]

@@ -101,3 +101,25 @@ def test_shuffles_are_planned_by_default_only_if_they_are_cheap(features, classe
     assert repeated(3, 100)[1] == MIN_SHUFFLES
     assert shuffles == 0 or features == 3
     assert repeated(features, 1_000_000, classes, certify=7, **options)[1] == 7
+
+
+@pytest.mark.parametrize(
+    ("features", "settings", "table", "triples"),
+    [
+        (300, {}, {"rows": 3000}, True),
+        (1000, {}, {"rows": 3000}, True),
+        (3000, {}, {"rows": 3000}, False),
+        (3000, {"complete": "triples"}, {"rows": 3000}, True),
+        (300, {"complete": "pairs"}, {"rows": 3000}, False),
+        (1000, {"certify": 100}, {"rows": 3000}, False),
+        (1000, {"trees": 500}, {"rows": 3000}, False),  # or there would be no searches on shuffled labels
+        (1000, {"trees": 500, "certify": "off"}, {"rows": 3000}, True),
+        (1000, {}, {"rows": 3000, "independent": False}, False),
+        (1000, {}, {"rows": 3000, "classes": 6}, False),
+        (300, {"subset_size": 2}, {"rows": 3000}, False),
+        (300, {"preset": "paper", "complete": "triples"}, {"rows": 3000}, False),
+        (10, {"trees": 120, "complete": "triples"}, {"rows": 3000}, False),  # all subsets
+    ],
+)
+def test_all_triples_are_screened_where_that_is_affordable_or_asked_for(features, settings, table, triples):
+    assert SearchPlan.settle(MiningSettings(**settings), features, **table).triples == triples

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from maabo_dist._util import draws
 from maabo_dist._util.subset_rows import is_well_formed, members, sizes_of, widen
-from maabo_dist.screens.pairs import Screen
+from maabo_dist.screens.screen import Screen
 from maabo_dist.search import maa, tally
 from maabo_dist.search.candidates import CandidateSampler, even_shares
 from maabo_dist.search.hints import HintSampler

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from maabo_dist._util.subset_rows import members
 from maabo_dist.errors import SearchError, SettingsError
-from maabo_dist.screens.pairs import Screen
+from maabo_dist.screens.screen import Screen
 from maabo_dist.search.candidates import CandidateSampler
 from maabo_dist.search.hints import HintSampler
 from maabo_dist.search.limited import MAX_RANK, Completions, LimitedSpace, draw_subsets

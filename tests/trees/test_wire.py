@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from maabo_dist.errors import FormatError
 from maabo_dist.trees import wire
+from maabo_dist.trees.growth import LEAF
 from tests import factories
 
 ARRAYS = ("subsets", "scores", "depths", "offsets", "feature", "threshold", "left", "counts")
@@ -27,6 +28,17 @@ def test_a_forest_survives_a_round_trip(seed):
     again = wire.unpack_forest(wire.pack_forest(forest), forest.subsets)
 
     assert same(again, forest)
+
+
+def test_rounded_counts_survive_a_round_trip():
+    forest = a_forest(3)
+    inner = np.flatnonzero(forest.feature != LEAF)
+    forest.counts[inner[::2]] += 1
+
+    unpacked = wire.unpack_forest(wire.pack_forest(forest), forest.subsets)
+
+    assert len(inner) > 5
+    assert np.array_equal(unpacked.counts, forest.counts)
 
 
 def test_a_tree_takes_few_hundred_bytes():

@@ -105,13 +105,18 @@ def how_section(document: ResultDocument, versions: Mapping[str, str], *, with_f
             ),
             class_="overview",
         ),
-        _list([*_outcome(document), *document.notes], class_="notes", id_="notes"),
+        _list([*_completeness(document), *_outcome(document), *document.notes], class_="notes", id_="notes"),
         figures_section(document, with_figures=with_figures),
         consensus_section(document),
         run_section(document, versions),
         id="how",
         aria_labelledby="how-heading",
     )
+
+
+def _completeness(document: ResultDocument) -> Iterator[str]:
+    if document.search.completeness is not None:
+        yield document.search.completeness.statement
 
 
 def _facts(document: ResultDocument) -> Iterator[Html]:

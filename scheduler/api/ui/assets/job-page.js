@@ -172,7 +172,7 @@ function runTime(job) {
 
 function progressText(job, rate) {
   if (job.state === "queued") return "";
-  if (job.pairs) return `Screening: ${percent((job.pairs_screened ?? 0) / job.pairs)} of ${plural(job.pairs, "pair")} of features`;
+  if (job.pairs) return `Screening: ${percent((job.pairs_screened ?? 0) / job.pairs)} of ${plural(job.pairs, "set")} of features`;
   if (job.shuffles) return `Certifying: ${count(job.shuffles_done ?? 0)} of ${count(job.shuffles)} searches on shuffled labels`;
   if (hasEnded(job.state)) return job.planned && job.trees < job.planned ? `${count(job.trees)} of ${plural(job.planned, "tree")}` : "";
   const left = rate && job.eta_seconds ? ` · ${roughDuration(job.eta_seconds)} left` : "";

@@ -123,7 +123,7 @@ function jobRow(id) {
 
 function factsText(job) {
   if (job.state === "queued") return "waiting for its turn";
-  if (job.pairs) return `${percent((job.pairs_screened ?? 0) / job.pairs)} of ${plural(job.pairs, "pair")} screened`;
+  if (job.pairs) return `${percent((job.pairs_screened ?? 0) / job.pairs)} of ${plural(job.pairs, "set")} of features screened`;
   if (job.shuffles) return `${count(job.shuffles_done ?? 0)} of ${count(job.shuffles)} shuffled searches`;
   const trees = job.planned && !hasEnded(job.state) ? `${count(job.trees)} of ${plural(job.planned, "tree")}` : plural(job.trees, "tree");
   const rules = job.rules === null ? null : plural(job.rules, "rule");
