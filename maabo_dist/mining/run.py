@@ -51,7 +51,9 @@ class SearchRun:
         self.trees = 0
         self.best_score: float | None = None
         self._known_rules: set[tuple[int, ...]] = set()
-        self._last_new_rule = self._next_look = 0
+        # The initial subsets of a screened search try one idea after another; patience begins after them.
+        self._last_new_rule = study.plan.initial if study.plan.screened else 0
+        self._next_look = 0
         self._has_new_leaves = False
         self._reason: StopReason | None = None
 
