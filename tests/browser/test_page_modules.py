@@ -242,6 +242,7 @@ def test_the_status_says_what_a_job_waits_for_and_what_to_do(page, job, load, qu
         (9.9, "a few seconds"),
         (14, "about 10 seconds"),
         (48, "about 50 seconds"),
+        (56, "about 1 minute"),
         (59, "about 1 minute"),
         (200, "about 3 minutes"),
         (3500, "about 1 hour"),
