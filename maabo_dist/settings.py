@@ -60,8 +60,8 @@ class TableSettings(SettingsModel):
     )
     time: str | None = Field(
         None,
-        description="Column with the date, the time or a number that orders the rows: the latest are held out. Of a "
-        "date, only parts that recur are features.",
+        description="Column with the date, the time or a number that orders the rows: the latest are held out. "
+        "Only the recurring parts of a date, such as the weekday, are features.",
     )
     weight: str | None = Field(
         None,
@@ -159,11 +159,11 @@ class MiningSettings(SettingsModel):
         None,
         gt=0,
         le=1,
-        description="Greatest adjusted p-value of a finding. By default 0.05, and a margin; with a larger value, "
-        "chance may explain what is shown.",
+        description="Largest adjusted p-value of a finding. By default 0.05, with a margin; with a larger value, "
+        "some findings may be due to chance.",
     )
     similarity: float = Field(
-        0.7, gt=0, le=1, description="Of two rules at least this similar, only one is published (δ)."
+        0.7, gt=0, le=1, description="Publish only one of two rules that are at least this similar (δ)."
     )
     similarity_by: Literal["logic", "rows"] = Field(
         "logic",

@@ -152,7 +152,7 @@ def panels(records: Sequence[Record]) -> list[Panel]:
 
 
 ABOUT = f"""\
-Of each table {1 - HELD_OUT:.0%} of the rows are drawn for mining, {DEFAULT_SEEDS} times unless *draws* says
+{1 - HELD_OUT:.0%} of the rows of each table are drawn for mining, {DEFAULT_SEEDS} times unless *draws* says
 otherwise; the rest is held out. All methods get the same draws of the same numbers (categories as 0 and 1, missing
 cells filled) and run with their defaults (exceptions are documented in `bench/quality/peers`) on all cores they can
 use, for at most {TIMEOUT:.0f} s. All rules are scored in the same way: a rule is its conditions and, for a peer,

@@ -46,7 +46,7 @@ class CertificateInfo(Record):
     Attributes
     ----------
     level : float
-        Greatest adjusted p-value of a certified rule.
+        Largest adjusted p-value of a certified rule.
     shuffles : int
         Searches on shuffled labels; 0 where the bound on the number of possible rules was enough or had to be.
     planned : int

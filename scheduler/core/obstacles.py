@@ -83,11 +83,16 @@ class Obstacles:
         for row in rows:
             before = ahead.get(row.spec.tenant, 0)
             ahead[row.spec.tenant] = before + 1
-            others = "1 job is" if running == 1 else f"{running:,} jobs are"
-            text = f"waiting for its turn: {others} running, and {format_count(before, 'job')} ahead of it"
+            text = f"waiting for its turn: {_jobs_are(running)} running"
+            if before:
+                text += f", and {_jobs_are(before)} ahead of it"
             obstacle = Obstacle(kind="queue", text=text, remedy=_REMEDY_QUEUE, since=row.created)
             records.append(row.record.model_copy(update={"obstacle": obstacle}))
         return records
+
+
+def _jobs_are(number: int) -> str:
+    return "1 job is" if number == 1 else f"{number:,} jobs are"
 
 
 _REMEDY_STUCK = "Fix this on the workers; their log has the details. The job fails after MAABO_STUCK_SECONDS."

@@ -223,7 +223,7 @@ def test_a_job_without_findings_shows_why(cluster, show):
     first, *classes = page.locator("#findings > .empty, #findings > .missing").all_inner_texts()
     assert first.startswith("None of the ")
     assert [text.partition(":")[0] for text in classes] == ["No finding for target = no", "No finding for target = yes"]
-    assert "“Greatest adjusted p” 0." in classes[1]
+    assert "“Largest adjusted p” 0." in classes[1]
     assert "would be enough." in classes[1]
 
 

@@ -161,8 +161,8 @@ def test_cards_have_the_verdict_the_p_value_and_other_wordings(page):
         ],
     )
 
-    assert "Weaker than among the searched rows on 5 rows the search never saw." in weaker
-    assert "in the whole search is 0.012." in weaker
+    assert "Weaker on 5 rows the search never saw than on the rows it used." in weaker
+    assert "by chance, in the whole search, is 0.012." in weaker
     assert weaker.endswith("Also x17 in place of x, correlation 0.91; 4 more.")
     assert seen_as.endswith("Also seen as u > 3 and v = q.")
 
@@ -176,7 +176,7 @@ def test_reasons_name_settings_by_their_labels(page):
         {"no_rules_reason": "Nothing.", "missing_classes": [{"text": "No finding for y = a; --max-p 0.3 shows it."}]},
     )
 
-    assert reasons == ["Nothing.", "No finding for y = a; “Greatest adjusted p” 0.3 shows it."]
+    assert reasons == ["Nothing.", "No finding for y = a; “Largest adjusted p” 0.3 shows it."]
 
 
 @pytest.mark.parametrize(("shuffles", "planned"), [(0, 0), (24, 24), (3, 24), (1, 24)])
@@ -221,7 +221,7 @@ LOAD = {"schedulers": 1, "processes": 8, "tasks": 4, "waiting": 0, "busy": 0, "b
         ({}, {"busyShare": None, "tasks": None, "schedulers": None}, 45, "wait", "No progress for 45 s. The table"),
         ({}, {"busyShare": 0, "waiting": 4}, 45, "stuck", "4 tasks wait, and no worker takes them."),
         ({}, {"busyShare": 0}, 45, "stuck", "have taken 4 tasks and do not answer"),
-        ({}, {"busyShare": 0, "tasks": 0}, 45, "stuck", "no task is under way"),
+        ({}, {"busyShare": 0, "tasks": 0}, 45, "stuck", "no task is in progress"),
         ({}, {"busyShare": 0.2}, 1, "info", "batches in flight"),
     ],
 )
@@ -242,6 +242,7 @@ def test_the_status_says_what_a_job_waits_for_and_what_to_do(page, job, load, qu
         (9.9, "a few seconds"),
         (14, "about 10 seconds"),
         (48, "about 50 seconds"),
+        (56, "about 1 minute"),
         (59, "about 1 minute"),
         (200, "about 3 minutes"),
         (3500, "about 1 hour"),

@@ -50,6 +50,8 @@ def test_a_job_without_workers_says_so_until_one_is_started(idle_cluster, datase
     assert axe_violations(page) == []
     form.goto(f"{idle_cluster.url}/#/")
     form.wait_for_selector(".notice:has-text('No worker is running')")
+    assert form.inner_text(".notice code") == "celery -A workers.app worker"
+    assert "`" not in form.inner_text(".notice")
     with worker(idle_cluster):
         page.wait_for_selector(".progress-text:has-text('left')", timeout=60_000)
         page.wait_for_selector(".job-status", state="hidden")

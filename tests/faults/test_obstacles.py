@@ -95,7 +95,8 @@ def test_a_queued_job_says_how_many_are_before_it(world):
         records = [record for job in jobs if (record := world.record(job)) is not None]
         return sorted(record.obstacle.text for record in records if record.state is JobState.QUEUED and record.obstacle)
 
-    expected = [f"waiting for its turn: 1 job is running, and {ahead} ahead of it" for ahead in ("0 jobs", "1 job")]
+    running = "waiting for its turn: 1 job is running"
+    expected = [running, f"{running}, and 1 job is ahead of it"]
     servers.wait_for(lambda: places() == expected, 20, what="the places of two jobs")
 
     assert places() == expected

@@ -11,6 +11,8 @@ from tests.browser.page_cluster import axe_violations
 from tests.servers import ROOT
 from tests.site.pages import broken_links, external_assets, read_pages
 
+TABLES_ARE_FOCUSABLE = """() => document.querySelectorAll(".md-typeset table:not([class])").length
+    <= document.querySelectorAll(".md-typeset__scrollwrap[tabindex]").length"""
 MINIMAL = '<link rel="stylesheet" href="a.css"><h1 id="top">A</h1><img src="a.png">'
 
 
@@ -87,6 +89,21 @@ def test_the_search_works_from_disk_and_axe_finds_nothing(site, browser):
     assert violations == []
     assert "matching documents" in page.inner_text(".md-search-result__meta")
     assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("site")
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
+def test_axe_finds_nothing_on_any_page(site, browser, scheme, width):
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    violations = {}
+    for path in sorted(site.rglob("*.html")):
+        page.goto(path.as_uri())
+        page.wait_for_function(TABLES_ARE_FOCUSABLE)
+        if found := axe_violations(page):
+            violations[path.relative_to(site).as_posix()] = found
+
+    assert violations == {}
 
 
 def write_site(folder, **pages):

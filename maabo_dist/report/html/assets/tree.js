@@ -8,7 +8,7 @@ export function makeTree(rule) {
   const lost = rule.dropped.length ? " Dashed: a dropped condition." : "";
   return makeSection(
     "Source tree",
-    el("p", { class: "hint" }, `Tree ${count(source.tree + 1)} on ${source.subset.join(", ")}; best depth ${source.depth}, macro F1 ${source.score === null ? "–" : source.score.toFixed(3)}. Bars are class counts; ${isNarrow() ? "the first branch" : "upwards"} is yes.${lost}`),
+    el("p", { class: "hint" }, `Tree ${count(source.tree + 1)} on ${source.subset.join(", ")}; best depth ${source.depth}, macro F1 ${source.score === null ? "–" : source.score.toFixed(3)}. Bars are class counts; ${isNarrow() ? "the first branch" : "the upper branch"} is yes.${lost}`),
     el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": `Tree of ${rule.id}` }, drawTree(rule)),
   );
 }

@@ -73,7 +73,7 @@ function comparison(diff, [one, other]) {
   ];
   return [
     el("p", { class: "headline" }, headline(diff)),
-    diff.one.fingerprint !== diff.other.fingerprint && el("p", { class: "notice" }, "The jobs saw different data: other rows, other columns, or another target."),
+    diff.one.fingerprint !== diff.other.fingerprint && el("p", { class: "notice" }, "The jobs used different data: other rows, other columns, or another target."),
     settingChanges(one, other),
     ...parts.filter(([, , , items]) => items.length).map(([kind, title, text, items]) => el("section", { class: "difference", "data-kind": kind },
       el("h2", {}, `${title} (${count(items.length)})`), el("p", { class: "hint" }, text), el("ul", {}, ...items))),

@@ -29,7 +29,7 @@ export function duration(seconds) {
 export function roughDuration(seconds) {
   if (seconds < 10) return "a few seconds";
   const units = [[60, "second", 10], [3600, "minute", 60], [172800, "hour", 3600], [Infinity, "day", 86400]];
-  const [, unit, size] = units.find(([limit]) => seconds < 0.95 * limit);
+  const [, unit, size] = units.find(([limit]) => seconds < 0.9 * limit);
   const amount = unit === "second" ? 10 * Math.max(1, Math.round(seconds / 10)) : Math.max(1, Math.round(seconds / size));
   return `about ${plural(amount, unit)}`;
 }

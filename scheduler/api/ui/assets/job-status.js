@@ -20,7 +20,7 @@ export function statusLine() {
 }
 
 /** Commands are between backticks, as in the terminal. */
-const withCode = (text) => text.split("`").map((part, index) => (index % 2 ? el("code", {}, part) : part));
+export const withCode = (text) => text.split("`").map((part, index) => (index % 2 ? el("code", {}, part) : part));
 
 const QUIET_SECONDS = 20; // without progress for this long, the page says why
 const IDLE_SHARE = 0.1; // of the worker processes; below it, they do nothing
@@ -37,8 +37,8 @@ const MIN_PROCESSES = 4; // with fewer, it does not matter if some have nothing 
 export function explainStatus(job, load, quiet) {
   if (hasEnded(job.state)) return null;
   if (job.wanted === "cancel") return { kind: "info", label: "Cancelling", text: "Cancelling.", advice: "" };
-  if (job.state === "paused") return { kind: "wait", text: "Paused: nothing is done until it is resumed.", advice: "Press Resume to continue. The results so far are kept." };
-  if (job.wanted === "pause") return { kind: "info", label: "Pausing", text: "Pausing as soon as the tasks under way are done.", advice: "" };
+  if (job.state === "paused") return { kind: "wait", text: "Paused. Nothing happens until you resume the job.", advice: "Press Resume to continue. The results so far are kept." };
+  if (job.wanted === "pause") return { kind: "info", label: "Pausing", text: "Pausing when the tasks in progress are done.", advice: "" };
   if (job.obstacle) return explainObstacle(job.obstacle);
   if (!load) return null;
   if (load.outage) return stuck("Waiting for Redis", load.outage, "Ask the operator to start Redis, or to check its log. The job continues by itself.");
@@ -73,7 +73,7 @@ function explainQuiet(load, quiet) {
   if (!idle) return { kind: "wait", label: "Taking long", text: `${since}: the workers are busy, and this table takes long.`, advice: "Nothing is wrong. More workers help, as do fewer columns or a smaller maximum depth." };
   if (load.waiting) return stuck("Stuck", `${since}: ${plural(load.waiting, "task")} ${load.waiting === 1 ? "waits" : "wait"}, and no worker takes ${load.waiting === 1 ? "it" : "them"}.`, "Check the logs of the workers and restart them. Tasks are sent again by themselves.");
   if (load.tasks) return stuck("Stuck", `${since}: the workers have taken ${plural(load.tasks, "task")} and do not answer.`, "Tasks that are overdue are sent again by themselves. If this lasts, restart the workers.");
-  return stuck("Stuck", `${since}, and no task is under way.`, "Check the log of the scheduler.");
+  return stuck("Stuck", `${since}, and no task is in progress.`, "Check the log of the scheduler.");
 }
 
 /** Workers that have nothing to do because too few batches are under way. */

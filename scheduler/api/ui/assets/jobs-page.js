@@ -3,7 +3,7 @@
 import { get, path } from "./api.js";
 import { el, setChildren, setText, updateChildren } from "./dom.js";
 import { STATES, ago, count, hasEnded, percent, plural, score } from "./format.js";
-import { explainStatus } from "./job-status.js";
+import { explainStatus, withCode } from "./job-status.js";
 
 const INTERVAL = 2500;
 const PAGE_SIZE = 50;
@@ -45,15 +45,22 @@ export function showJobs(root, signal, { table } = {}) {
       more.hidden = !loaded.next;
       jobs = loaded.jobs;
       show();
-      setText(notice, await warning(jobs, signal));
+      showNotice(notice, await warning(jobs, signal));
     } catch (problem) {
-      if (!signal.aborted) setText(notice, `${problem.message} Trying again…`);
+      if (!signal.aborted) showNotice(notice, `${problem.message} Trying again…`);
     }
   }
 
   const timer = setInterval(() => document.hidden || refresh(), INTERVAL);
   signal.addEventListener("abort", () => clearInterval(timer));
   refresh();
+}
+
+/** Show a text with commands only if it differs, so that screen readers do not repeat it. */
+function showNotice(notice, text) {
+  if (notice.dataset.text === text) return;
+  notice.dataset.text = text;
+  setChildren(notice, ...withCode(text));
 }
 
 /** Say why no job can go on, if that is so. */

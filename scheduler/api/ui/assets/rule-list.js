@@ -65,13 +65,13 @@ function verdictText(rule) {
   const rows = rule.holdout ? plural(rule.holdout.n, "row") : "";
   const verdict = {
     "held up": `Held up on ${rows} the search never saw`,
-    "weaker than in training": `Weaker than among the searched rows on ${rows} the search never saw`,
+    "weaker than in training": `Weaker on ${rows} the search never saw than on the rows it used`,
     failed: `Failed on ${rows} the search never saw`,
   }[rule.verdict] ?? "Not tested on rows the search never saw";
   if (!rule.certificate) return `${verdict}.`;
   const p = rule.certificate.p < 0.0001 ? "less than 0.0001" : String(Number(rule.certificate.p.toPrecision(2)));
   const tentative = rule.certificate.tentative && rule.verdict === "not tested" ? " Tentative: it is certified, but with so little evidence to spare that a smaller sample may not confirm it." : "";
-  return `${verdict}. The probability that chance gives so strong a rule in the whole search is ${p}.${tentative}`;
+  return `${verdict}. The probability of finding a rule this strong by chance, in the whole search, is ${p}.${tentative}`;
 }
 
 const FEW_ROWS = 20; // a share of fewer rows is given as it was counted

@@ -7,11 +7,11 @@ import { SCHEMAS } from "./schemas.js";
 const LABELS = {
   preset: "Method", trees: "Trees", subset_size: "Features per tree", max_depth: "Maximum depth", min_samples: "Minimum rows per rule",
   target: "Target", exclude: "Columns left out", include: "Only these columns", holdout: "Holdout share", seed: "Seed", b: "Damping (b)", h: "Mismatch (h)", alpha: "High-scoring share", initial: "Initial random subsets",
-  gini: "Maximum impurity", na_values: "Texts that mean missing", max_levels: "Texts per column", impute: "Replace missing numbers by",
+  gini: "Maximum impurity", na_values: "Values that mean missing", max_levels: "Values per text column", impute: "Replace missing numbers with",
   target_above: "Two classes: threshold", target_quantiles: "Classes of equal size", test_size: "Validation share",
   min_precision: "Minimum precision", min_lift: "Minimum lift", always: "Columns in every subset", one_of: "One of these columns", for_class: "Only these classes", max_rules: "Maximum number of rules",
-  all: "Every certified rule", certify: "Shuffled searches", max_p: "Greatest adjusted p", min_samples_leaf: "Minimum rows per leaf", top_features: "Top features", in_flight: "Batches in flight",
-  group: "Column of groups of rows", time: "Column of times", weight: "Column of weights", holdout_by: "Hold out by",
+  all: "Every certified rule", certify: "Shuffled searches", max_p: "Largest adjusted p", min_samples_leaf: "Minimum rows per leaf", top_features: "Top features", in_flight: "Batches in flight",
+  group: "Column that groups rows", time: "Column with the time", weight: "Column with weights", holdout_by: "Hold out by",
 };
 const MAIN = ["preset", "trees", "subset_size", "max_depth", "min_samples", "holdout", "seed"];
 const TARGET = ["target_above", "target_quantiles"];

@@ -98,7 +98,7 @@ export function tablePreview(dataset, choice, changed) {
     const target = choice.target();
     const columns = choice.columns.filter((column) => column !== target && !choice.reason(column) && share(column) >= MANY_MISSING);
     const most = columns.sort((one, other) => other.missing - one.missing).slice(0, 5).map((column) => `${column.name} ${percent(share(column))}`);
-    const text = `Missing cells: ${most.join(", ")}${columns.length > 5 ? ` and ${count(columns.length - 5)} more columns` : ""}. Rules cover such a row only if they say so.`;
+    const text = `Missing cells: ${most.join(", ")}${columns.length > 5 ? ` and ${count(columns.length - 5)} more columns` : ""}. A rule covers a row with a missing value only if it says so.`;
     const unlabelled = { column: target, text: `is missing in ${percent(target ? share(target) : 0)} of the rows, which are not used.` };
     return [...(target?.missing ? [unlabelled] : []), ...(columns.length ? [{ text }] : [])];
   }
