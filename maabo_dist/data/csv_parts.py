@@ -23,6 +23,7 @@ BLOCK_BYTES = 1 << 24
 _BOOLEANS = pa.array(["true", "false", "True", "False", "TRUE", "FALSE"])
 # From the narrowest type to the widest: a column has the first that all of its cells have.
 _TYPES = (pa.bool_(), pa.int64(), pa.float64(), pa.string())
+_TEXT = len(_TYPES) - 1
 
 
 def scan_text(files: Sequence[DataFile], na_values: tuple[str, ...]) -> tuple[pa.Schema, list[int]]:
@@ -31,19 +32,19 @@ def scan_text(files: Sequence[DataFile], na_values: tuple[str, ...]) -> tuple[pa
     Columns are found by their names; each file must have the same ones. Cells must be UTF-8.
     """
     names: list[str] = []
-    kinds: list[int] = []
+    kinds: list[list[int]] = []
     rows = []
     for file in files:
         count = 0
         for batch in _read_blocks(file, None, na_values):
             names = names or batch.schema.names
-            kinds = kinds or [0] * len(names)
+            kinds = kinds or [list(range(len(_TYPES)))] * len(names)
             _check_names(file, files[0], batch.schema.names, names)
             columns = (batch.column(batch.schema.get_field_index(name)) for name in names)
-            kinds = [_widen(kind, cells) for kind, cells in zip(kinds, columns, strict=True)]
+            kinds = [_narrow(possible, cells) for possible, cells in zip(kinds, columns, strict=True)]
             count += batch.num_rows
         rows.append(count)
-    return pa.schema([(name, _TYPES[kind]) for name, kind in zip(names, kinds, strict=True)]), rows
+    return pa.schema([(name, _TYPES[possible[0]]) for name, possible in zip(names, kinds, strict=True)]), rows
 
 
 def read_text_batches(
@@ -101,11 +102,12 @@ def _check_names(file: DataFile, first: DataFile, names: Sequence[str], expected
     raise DatasetError(f"{file.path} has other columns than {first.path}: {what}. Give files of one table.")
 
 
-def _widen(kind: int, cells: pa.Array) -> int:
-    """Return the first type from `kind` on that all of these texts have."""
-    while kind < len(_TYPES) - 1 and not _fits(cells, _TYPES[kind]):
-        kind += 1
-    return kind
+def _narrow(possible: list[int], cells: pa.Array) -> list[int]:
+    """Return the types of these that all of the texts have; any text is text.
+
+    All types are remembered: a column of `true` in one file may have numbers in the next, and together they are text.
+    """
+    return [kind for kind in possible if kind == _TEXT or _fits(cells, _TYPES[kind])]
 
 
 def _fits(cells: pa.Array, kind: Any) -> bool:

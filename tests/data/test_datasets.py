@@ -180,3 +180,17 @@ def test_files_elsewhere_are_read_through_fsspec(tmp_path):
     assert opened.read_frame(["count"])["count"].tolist() == frame["count"].tolist()
     assert opened.read_frame(["year"])["year"].sum() == 500
     opened.check_unchanged()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [("true", "5", pa.string()), ("5", "true", pa.string()), ("5", "0.5", pa.float64()), ("true", "", pa.bool_())],
+)
+def test_a_csv_column_has_a_type_that_the_cells_of_all_files_have(tmp_path, first, second, expected):
+    (tmp_path / "1.csv").write_text(f"a,b\n{first},1\n")
+    (tmp_path / "2.csv").write_text(f"a,b\n{second},2\n")
+
+    opened = Dataset.open(str(tmp_path / "*.csv"))
+
+    assert opened.schema.field("a").type == expected
+    assert sum(batch.cells.num_rows for batch in opened.batches(["a"])) == 2
