@@ -56,7 +56,7 @@ def test_a_job_is_submitted_with_the_form_and_shows_its_rules(cluster, show, fra
     page.wait_for_selector("th.target:has-text('target')")
     page.uncheck("[aria-label='Use worst_area']")
     open_advanced(page)
-    page.fill("#set-trees", "400")
+    page.fill("#set-trees", "1500")
     page.wait_for_selector(".plan .figure:text-is('969')")  # 3 of 19
     assert page.inner_text(".estimate") == "Takes a few seconds."
     page.fill("#set-subset_size", "4")
@@ -69,8 +69,8 @@ def test_a_job_is_submitted_with_the_form_and_shows_its_rules(cluster, show, fra
     first = number_of(page, "Trees")
     page.wait_for_selector(".state.large[data-state=done]")
     page.wait_for_selector(".finding")  # the findings are loaded after the end
-    assert first < 400
-    assert "400" in page.locator(".facts > div", has_text="Trees").inner_text()
+    assert first < 1500
+    assert "1,500" in page.locator(".facts > div", has_text="Trees").inner_text()
     assert "worst_area" not in page.inner_text("#cards")
     assert page.locator(".finding .sentence").all_inner_texts() == cluster.sentences(page.url)
     page.wait_for_selector("#figure-history .best >> nth=0")

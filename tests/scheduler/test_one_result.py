@@ -55,7 +55,7 @@ def table(name):
     if name != "generated":
         return prepare(*load_bundled("breast_cancer" if name in {"probed", "limited"} else name)).columns
     rng = np.random.default_rng(11)
-    matrix = rng.normal(size=(1000, 300))
+    matrix = rng.normal(size=(300, 300))
     labels = (matrix[:3].sum(axis=0) + rng.normal(size=300) / 2 > 0).astype(np.int32)
     return factories.columns_of(matrix, labels)
 
