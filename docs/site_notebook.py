@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import nbformat
 from jupyter_client.manager import AsyncKernelManager
@@ -16,9 +17,10 @@ _BLANK_LINES = re.compile(r"\n\s*\n")
 def describe_notebook() -> str:
     """Run the notebook, and return its cells and their output as Markdown. A cell that fails is an error."""
     notebook = nbformat.read(NOTEBOOK, as_version=4)
-    # Other users of the machine cannot read a socket file, but could connect to a port.
-    manager = AsyncKernelManager(kernel_name="python3", transport="ipc")
-    NotebookClient(notebook, km=manager, timeout=SECONDS_PER_CELL).execute()
+    # Other users of the machine could connect to a port, but not to sockets in a private directory.
+    with TemporaryDirectory() as folder:
+        manager = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=f"{folder}/kernel")
+        NotebookClient(notebook, km=manager, timeout=SECONDS_PER_CELL).execute()
     return "\n\n".join(map(_cell_text, notebook.cells)) + "\n"
 
 
