@@ -140,7 +140,9 @@ def _cut(seconds: float, lengths: TaskLengths) -> list[float]:
     if seconds <= MIN_BLOCKS * SHORTEST * lengths.seconds:
         return [seconds / MIN_BLOCKS] * MIN_BLOCKS
     least, workers = seconds / MAX_BLOCKS, max(lengths.workers, MIN_BLOCKS // 2)
-    return list(replace(lengths, seconds=max(lengths.seconds, least), workers=workers).cut(seconds))
+    blocks = list(replace(lengths, seconds=max(lengths.seconds, least), workers=workers).cut(seconds))
+    # Short blocks near the end may be more than the limit; then all have one length.
+    return blocks if len(blocks) <= MAX_BLOCKS else [least] * MAX_BLOCKS
 
 
 class Screening(BlockMachine):

@@ -192,6 +192,8 @@ def test_work_for_a_client_that_is_gone_ends_and_leaves_no_files(redis_url, done
 
             servers.wait_for(lambda: not _readers_of(process), what="the end of the reader process")
             servers.wait_for(lambda: not files_in(temporary), what="the end of its files")
+            assert process.poll() is None
+            assert httpx.get(f"{address}/healthz").status_code == 200
 
 
 def _start(address, token, job, table):

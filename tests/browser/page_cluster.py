@@ -79,9 +79,7 @@ def number_of(page, tile):
 
 def wait_for_trees(page, least):
     page.wait_for_function(
-        "least => Number(document.querySelector('.tiles dd')?.textContent.replaceAll(',', '')) >= least",
-        arg=least,
-        timeout=3 * TIMEOUT,
+        "least => Number(document.querySelector('.tiles dd')?.textContent.replaceAll(',', '')) >= least", arg=least
     )
 
 

@@ -85,6 +85,7 @@ def test_only_the_requested_columns_are_read(tmp_path, suffix):
 
     parts, _, _ = read_parts(path, ["text", "whole"])
 
+    assert len(parts) == len(a_frame())
     same_cells(parts[["text", "whole"]], read_table(path)[["text", "whole"]])
 
 
@@ -180,6 +181,7 @@ def test_objects_of_json_lines_may_have_different_keys(tmp_path):
 
     parts, _, _ = read_parts(path)
 
+    assert parts["b"].tolist()[-1] == "late"
     same_cells(parts, read_table(path))
 
 

@@ -74,12 +74,13 @@ def test_a_slow_network_changes_no_rule(world, between, delay):
 
 
 def test_duplicated_messages_are_counted_once(world, between):
+    mining = MINING | {"trees": 2 * MINING["trees"]}
     between.duplicate_commands(b"XADD", b"LPUSH")
-    job = world.submit()
+    job = world.submit(mining)
 
-    row = world.check_done(job)
-    assert min(between.seen[b"XADD"], between.seen[b"LPUSH"]) > 30
-    assert (row.trees, json.loads(world.document(job))["search"]["trees"]) == (MINING["trees"], MINING["trees"])
+    row = world.check_done(job, mining)
+    assert min(between.seen[b"XADD"], between.seen[b"LPUSH"]) > 50
+    assert (row.trees, json.loads(world.document(job))["search"]["trees"]) == (mining["trees"], mining["trees"])
 
 
 OTHER_COMMANDS = [pytest.param(name, marks=pytest.mark.soak) for name in (b"LPUSH", b"XDEL", b"BRPOP", b"XREAD")]

@@ -20,7 +20,8 @@ WIDTHS = [(1, 1), (16, 4), (64, 8)]
 MINING = {
     "diabetes": {"trees": 60, "max_depth": 3, "seed": 2, "all": True},
     "breast_cancer": {"trees": 80, "seed": 4, "all": True, "certify": "off"},
-    "generated": {"trees": 60, "min_samples": 20, "seed": 6, "all": True, "certify": "off"},
+    "generated": {"trees": 60, "min_samples": 20, "seed": 6, "all": True, "certify": "off", "complete": "pairs"},
+    "triples": {"trees": 60, "min_samples": 20, "seed": 6, "all": True, "certify": "off", "complete": "triples"},
     "probed": {"trees": 60, "max_depth": 3, "seed": 3, "probes": 20},
     "wine": {"trees": 40, "min_samples": 20, "seed": 3, "subset_size": "1-3", "certify": 24},
     "limited": {
@@ -52,10 +53,10 @@ def table(name):
     if name == "timed":
         columns = factories.make_clear(np.random.default_rng(5), rows=300, features=4)
         return replace(columns, times=columns.column(3).round(1), roles={"time": "x3"})
-    if name != "generated":
+    if name not in {"generated", "triples"}:
         return prepare(*load_bundled("breast_cancer" if name in {"probed", "limited"} else name)).columns
     rng = np.random.default_rng(11)
-    matrix = rng.normal(size=(300, 300))
+    matrix = rng.normal(size=(1000 if name == "generated" else 200, 300))
     labels = (matrix[:3].sum(axis=0) + rng.normal(size=300) / 2 > 0).astype(np.int32)
     return factories.columns_of(matrix, labels)
 
@@ -95,4 +96,4 @@ def test_the_digest_does_not_depend_on_the_number_of_workers(tmp_path, pool, pro
 
 
 def test_the_digests_compared_are_of_different_searches():
-    assert len(set(expected().values())) >= 9
+    assert len(set(expected().values())) >= 10

@@ -173,10 +173,25 @@ def test_progress_is_counted_in_pairs_and_triples():
 
 @pytest.mark.parametrize(
     ("features", "seconds", "blocks"),
-    [(20_000, 400.0, 400), (20_000, 0.5, MIN_BLOCKS), (50_000, 1e9, MAX_BLOCKS), (5, 40.0, 4)],
+    [
+        (20_000, 400.0, 436),
+        (20_000, 40.0, 76),
+        (20_000, 0.5, MIN_BLOCKS),
+        (5, 40.0, 4),  # a block has at least one first feature
+    ],
 )
-def test_a_screen_is_cut_into_blocks_of_about_a_second(features, seconds, blocks):
+def test_a_screen_is_cut_into_blocks_of_about_a_second_and_shorter_ones_near_the_end(features, seconds, blocks):
     ranges = cut_blocks(features, seconds, TaskLengths(1.0))
 
-    assert blocks * 0.9 <= len(ranges) <= blocks * 1.15
+    assert len(ranges) == blocks
     assert [ranges[0][0], ranges[-1][1]] == [0, features - 1]
+
+
+@pytest.mark.parametrize("workers", [1, 100, 10_000])
+@pytest.mark.parametrize("features", [20_000, 50_000])
+def test_a_screen_is_never_cut_into_too_many_blocks(features, workers):
+    ranges = cut_blocks(features, 1e9, TaskLengths(1.0, workers), triples_seconds=1e9)
+
+    pairs = [block for block in ranges if block[0] < features]
+    assert max(len(pairs), len(ranges) - len(pairs)) <= MAX_BLOCKS
+    assert pairs[-1][1] == features - 1
