@@ -165,11 +165,14 @@ _submit_options = combine(
 @section_option(
     "--jobs", section="Search", type=int, metavar="N", help="No effect; accepted for compatibility with mine."
 )
+@section_option("--sample", section="Search", metavar="all", help="A cluster searches all rows; only all is accepted.")
 @_submit_options
 @mining_output_options
 @out_option("With --wait, also write rules.json, rules.csv and run.json to this directory.")
-def submit_command(address: ClusterAddress, wait: bool, **values: Any) -> int:
+def submit_command(address: ClusterAddress, wait: bool, sample: str | None, **values: Any) -> int:
     """Submit a job; `_SUBMIT_HELP` is the help text."""
+    if sample not in {None, "all"}:
+        raise SettingsError(f"--sample {sample}: a cluster searches all rows. Use --sample all, or maabo mine.")
     source, output = Source.from_options(values), _check_output(values, wait=wait)
     check_size(source)
     cluster = connect(address, output.note)

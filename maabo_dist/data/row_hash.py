@@ -21,7 +21,7 @@ _MISSING = 0x5851F42D4C957F2D
 
 
 def hash_rows(cells: pa.RecordBatch) -> Hashes:
-    """(rows): the hashes of the rows; columns are told apart by their order in the batch."""
+    """(rows): the hashes of the rows; columns are distinguished by their order in the batch."""
     hashes = np.zeros(cells.num_rows, np.uint64)
     for number, column in enumerate(cells.columns):
         salt = np.uint64(draws.stream(number, 0, 0))

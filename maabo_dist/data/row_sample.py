@@ -29,7 +29,7 @@ from maabo_dist.data.row_classes import NO_CLASS, ReadProgress, RowClasses
 from maabo_dist.data.row_hash import Hashes, RowNumbers, draw_uniform, hash_rows
 from maabo_dist.data.split import Part
 
-# Hashes whose identical rows are told apart: 200 MB.
+# Hashes whose identical rows are numbered: 200 MB.
 MAX_NUMBERED = 1 << 23
 # A class has at least this share of the sample, or half of an equal share, if it has as many rows.
 MIN_CLASS_SHARE = 0.05

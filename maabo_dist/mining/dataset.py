@@ -272,7 +272,7 @@ def _notes(sampled: SampledDataset) -> Iterator[str]:
         yield f"Left out {format_count(unlabelled, 'row')} of {sampled.rows.table.rows:,} without a class."
     if plan.numbered < 1:
         share = f"{plan.numbered:.0%}"
-        yield f"Identical rows are told apart for {share} of the distinct rows, from which the sample is drawn."
+        yield f"Identical rows are numbered for {share} of the distinct rows, from which the sample is drawn."
 
 
 def estimate_seconds(rows: int, columns: int) -> float:

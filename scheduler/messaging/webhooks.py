@@ -57,7 +57,7 @@ class Webhooks:
         self._lock = Lock()
 
     def deliver(self, row: JobRow, webhook: Webhook, until: float) -> None:
-        """Post the end of a job in the least busy thread, unless the claim expires before its turn."""
+        """Send the end of a job in the least busy thread, unless the claim expires before its turn."""
         with self._lock:
             if row.id in self._in_progress:
                 return
@@ -122,7 +122,7 @@ def signature(secret: str, moment: int, body: bytes) -> str:
 
 
 def post(webhook: Webhook, event: dict[str, object], settings: ClusterSettings, clock: Callable[[], float]) -> None:
-    """Post an event; anything but a 2xx response in time is an error. Redirects and proxies are not used."""
+    """Send an event; anything but a 2xx response in time is an error. Redirects and proxies are not used."""
     body = json.dumps(event).encode()
     headers = {"Content-Type": "application/json", "User-Agent": f"maabo/{__version__}", EVENT: str(event["id"])}
     if webhook.secret is not None:

@@ -76,8 +76,14 @@ def options(name):
 
 
 def test_submit_accepts_every_option_of_mine():
-    in_one_process = {"--sample"}  # a cluster searches all rows
-    assert options("mine") - in_one_process <= options("submit")
+    assert options("mine") <= options("submit")
+
+
+def test_submit_refuses_a_sample(run, table):
+    code, _, err = run("submit", table, "--target", "target", "--sample", "1000")
+
+    assert code == 2
+    assert "--sample 1000: a cluster searches all rows. Use --sample all, or maabo mine." in err
 
 
 def test_with_wait_the_same_json_is_printed_as_by_mine(run, scheduler, table):

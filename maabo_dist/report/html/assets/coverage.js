@@ -84,6 +84,6 @@ export function drawCoverage(place, width) {
 const partWidth = (spans, name) => sum(spans.filter((span) => span.part === name).map((span) => span.length));
 
 function coverageText() {
-  const told = figures.coverage.groups.map((group) => `${PART_NAMES[group.part]} rows of class ${data.classes[group.class]}: ${percent(group.covered / Math.max(1, group.rows))} covered`);
-  return `Rows covered by at least one rule. ${told.slice(0, 12).join("; ")}`;
+  const shares = figures.coverage.groups.map((group) => `${PART_NAMES[group.part]} rows of class ${data.classes[group.class]}: ${percent(group.covered / Math.max(1, group.rows))} covered`);
+  return `Rows covered by at least one rule. ${shares.slice(0, 12).join("; ")}`;
 }

@@ -122,8 +122,8 @@ function makeDisplaced(rule) {
 function makeSimilar(rule) {
   const entries = figures && rule.place < figures.rule_count ? nearest(rule) : nearestByDocument(rule);
   if (!entries.length) return null;
-  const items = entries.map(([other, said]) =>
-    el("li", {}, el("a", { href: `#${other.id}` }, other.id), ` if ${other.if} then ${other.then} `, el("small", {}, said)),
+  const items = entries.map(([other, note]) =>
+    el("li", {}, el("a", { href: `#${other.id}` }, other.id), ` if ${other.if} then ${other.then} `, el("small", {}, note)),
   );
   return makeSection("Similar rules", el("ul", {}, items));
 }

@@ -30,11 +30,11 @@ export function drawFeatureUse(place, width) {
     ];
   });
   const text = features.slice(0, 10).map((feature) => `${feature.name} ${percent(feature.high / high)}`).join(", ");
-  const told = pairs.flatMap((row, a) => row.slice(0, a).map((value, b) => [value, a, b])).filter(([value]) => value).sort((x, y) => y[0] - x[0]).slice(0, 3);
-  const said = told.map(([value, a, b]) => `${features[b].name} + ${features[a].name} (${count(value)})`).join(", ");
+  const frequent = pairs.flatMap((row, a) => row.slice(0, a).map((value, b) => [value, a, b])).filter(([value]) => value).sort((x, y) => y[0] - x[0]).slice(0, 3);
+  const names = frequent.map(([value, a, b]) => `${features[b].name} + ${features[a].name} (${count(value)})`).join(", ");
   place.replaceChildren(
     drawing(width, features.length * step + 4, `Features of the ${count(high)} best of ${count(trees)} trees: ${text}`, ...parts),
-    el("p", { class: "readout" }, `The best ${count(high)} of ${count(trees)} trees.${said ? ` Most frequent pairs: ${said}.` : ""}`),
+    el("p", { class: "readout" }, `The best ${count(high)} of ${count(trees)} trees.${names ? ` Most frequent pairs: ${names}.` : ""}`),
   );
 }
 

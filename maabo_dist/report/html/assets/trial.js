@@ -47,7 +47,7 @@ function makeField({ column, label, kind, levels, low, high, hours, days }, inde
     input = el("select", { id }, el("option", { value: "", "data-missing": true }, "missing"), options);
   } else if (kind === "number") input = el("input", { id, type: "number", step: "any", placeholder: "missing", title: `${low} to ${high} in the table` });
   else input = el("input", { id, type: !days ? "time" : hours ? "datetime-local" : "date" });
-  // A level may be the empty text, so missing is told by its place.
+  // A level may be the empty text, so missing is recognised by its position.
   const isMissing = () => (kind === "levels" ? input.selectedIndex === 0 : input.value === "");
   const read = () => (isMissing() ? null : kind === "number" ? Number(input.value) : kind === "date" && !days ? `1900-01-01T${input.value}` : input.value);
   const write = (cell) => {
