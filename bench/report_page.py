@@ -4,9 +4,6 @@ Measures its size, the time to first paint, and the time to the next frame after
 Needs Chromium and the extra `dev`.
 """
 
-import os
-import shutil
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -20,6 +17,7 @@ from maabo_dist.report.document import result_document
 from maabo_dist.report.figures import figures_of
 from maabo_dist.report.html import report_page
 from maabo_dist.settings import MiningSettings, TableSettings
+from tools.chromium import open_chromium
 
 RULES, FEATURES, ROWS, ROUNDS = 200, 1000, 5000, 7
 DRAWN = "html[data-drawn=yes]"
@@ -39,7 +37,7 @@ ACTS = {
 
 def main() -> None:
     page = _report()
-    with TemporaryDirectory() as folder, _chromium() as browser:
+    with TemporaryDirectory() as folder, open_chromium() as browser:
         path = Path(folder) / "rules.html"
         path.write_text(page, encoding="utf-8")
         rows = [("size of the page", f"{len(page.encode()) / 1e6:.2f} MB", "")]
@@ -82,20 +80,6 @@ def _measured(browser, address: str) -> dict[str, list[float]]:
 
 def _row(name: str, values: list[float]) -> tuple[str, str, str]:
     return name, f"{median(values):.0f} ms", f"{max(values):.0f} ms"
-
-
-@contextmanager
-def _chromium():
-    from playwright.sync_api import sync_playwright
-
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    if path is None:
-        raise SystemExit("There is no Chromium on PATH (Debian: apt install chromium).")
-    arguments = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=arguments)
-        yield browser
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from maabo_dist.data.columns import Columns
+from maabo_dist.data.columns import Columns, Feature, FeatureKind
 from maabo_dist.data.preparation import frame_from_arrays, prepare
 from maabo_dist.data.split import Split, split_rows
+from maabo_dist.screens.pairs import BitTable
 from maabo_dist.settings import TableSettings
 from maabo_dist.trees.training import TrainingTable
 
@@ -44,6 +45,15 @@ def generated_frame(rows: int, features: int) -> pd.DataFrame:
     matrix = random.normal(size=(rows, features))
     signal = matrix[:, 0] + matrix[:, 1] * matrix[:, 2] + random.normal(size=rows)
     return frame_from_arrays(matrix).assign(label=np.where(signal > 0, "yes", "no"))
+
+
+def random_bits(features: int, rows: int, classes: int) -> BitTable:
+    """Random numbers and labels, all rows for training, as screens read them."""
+    random = np.random.default_rng(0)
+    names = tuple(Feature(f"x{number}", f"x{number}", FeatureKind.NUMBER) for number in range(features))
+    labels = random.integers(0, classes, rows).astype(np.int32)
+    columns = Columns.from_matrix(random.random((features, rows)), labels, names, tuple(map(str, range(classes))), "y")
+    return BitTable.build(columns, Split(np.arange(rows), np.arange(0), np.arange(0)))
 
 
 def split_of(columns: Columns, seed: int = 0) -> Split:

@@ -3,18 +3,15 @@
 from math import comb
 
 import numba
-import numpy as np
 
 from bench import printing
+from bench.tables import random_bits
 from bench.timing import time_interleaved
-from maabo_dist.data.columns import Columns, Feature, FeatureKind
-from maabo_dist.data.split import Split
 from maabo_dist.screens import triple_kernel, triples
-from maabo_dist.screens.pairs import BitTable
 from maabo_dist.screens.screen import MAX_TRIPLES
 
 # Features, training rows, classes.
-SHAPES = ((300, 1050, 2), (300, 2100, 2), (300, 8400, 2), (300, 2100, 5), (600, 2100, 2))
+SHAPES = ((300, 1050, 2), (300, 2100, 2), (300, 8400, 2), (300, 2100, 5), (600, 2100, 2), (1000, 2100, 2))
 NOTES = (
     "Counting: the ANDs and bit counts of the kernel, and nothing else. Best of 3 interleaved rounds after a warm-up.",
     "The labels are random: no triple is strong, and the strongest are the most that chance gives.",
@@ -24,7 +21,7 @@ NOTES = (
 def run(options) -> None:
     rows = []
     for features, count, classes in SHAPES[: 2 if options.quick else None]:
-        table = triples.TripleTable.build(_table(features, count, classes))
+        table = triples.TripleTable.build(random_bits(features, count, classes))
         scratch = triples.Scratch.allocate(table, triples.TILE)
         taken = time_interleaved(
             {
@@ -47,14 +44,6 @@ def run(options) -> None:
         )
     columns = ["D × rows", "classes", "ours", "counting", "ratio", "all triples", "goal", ""]
     printing.print_table("7. All triples, a triple", columns, rows, NOTES)
-
-
-def _table(features: int, rows: int, classes: int) -> BitTable:
-    random = np.random.default_rng(0)
-    names = tuple(Feature(f"x{k}", f"x{k}", FeatureKind.NUMBER) for k in range(features))
-    labels = random.integers(0, classes, rows).astype(np.int32)
-    columns = Columns.from_matrix(random.random((features, rows)), labels, names, tuple(map(str, range(classes))), "y")
-    return BitTable.build(columns, Split(np.arange(rows), np.arange(0), np.arange(0)))
 
 
 def _count_all(table, scratch) -> None:

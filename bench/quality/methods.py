@@ -1,7 +1,7 @@
 """The compared methods: each takes a table and returns rules, in the form of the scorer, and seconds."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -69,13 +69,13 @@ Method = Callable[[Table], Mined]
 def method(name: str, peers: Peers | None) -> Method | None:
     """The method with this name; None if it needs peers and there are none."""
     if name in OURS:
-        return partial(_ours, OURS[name])
+        return partial(mine_ours, OURS[name])
     if peers is None:
         return None
     return partial(_by_tpe, peers) if name == TPE else partial(_peers, peers, PEERS[name])
 
 
-def _ours(settings: dict[str, object], table: Table) -> Mined:
+def mine_ours(settings: Mapping[str, object], table: Table) -> Mined:
     start, used = perf_counter(), _cpu_seconds()
     columns = prepare(table.frame, TableSettings(target=table.target)).columns
     result = mine(columns, MiningSettings(seed=table.seed, **settings), jobs=table.jobs)

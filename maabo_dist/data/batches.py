@@ -38,8 +38,9 @@ from maabo_dist.data.readers import (
     read_table,
     save_standard_input,
 )
-from maabo_dist.data.text_batches import DECIMAL_COMMAS, TextTable
+from maabo_dist.data.text_batches import TextTable
 from maabo_dist.data.text_files import MISSING_TEXTS, SEPARATORS, as_utf8, decimal_comma_notes
+from maabo_dist.data.text_types import DECIMAL_COMMAS
 from maabo_dist.errors import DatasetError
 
 # Rows of a part: few enough for any machine, and so many that the work per part does not count.

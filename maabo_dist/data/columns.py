@@ -177,6 +177,39 @@ class Columns:
             target=target,
         )
 
+    @classmethod
+    def join(cls, blocks: "list[Columns]") -> "Columns":
+        """Return the features of several tables of the same rows side by side.
+
+        The list is emptied on the way, so that few cells are in memory twice.
+        """
+        if len(blocks) == 1:
+            return blocks.pop()
+        first, counts = blocks[0], [block.count for block in blocks]
+        features, raw = (
+            [feature for block in blocks for feature in block.features],
+            [each for block in blocks for each in block.raw],
+        )
+        sizes = np.concatenate([np.diff(block.offsets) for block in blocks])
+        codes = np.empty((sum(counts), first.rows), np.result_type(*(block.codes for block in blocks)))
+        values, offsets = np.empty(int(sizes.sum())), np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        raw_codes = np.concatenate([block.raw_codes for block in blocks])
+        start = 0
+        while blocks:  # memory that nothing was written to is not in use yet
+            block = blocks.pop(0)
+            codes[start : start + block.count] = block.codes
+            values[offsets[start] : offsets[start + block.count]] = block.values
+            start += block.count
+        return replace(
+            first,
+            codes=codes,
+            values=values,
+            offsets=offsets,
+            features=tuple(features),
+            raw=tuple(raw),
+            raw_codes=raw_codes,
+        )
+
     @property
     def count(self) -> int:
         """D, the number of features."""
@@ -200,7 +233,9 @@ class Columns:
     @property
     def plan_inputs(self) -> dict[str, Any]:
         """What the plan of a search depends on beside the features."""
-        return {"rows": self.rows, "classes": len(self.classes), "independent": self.independent_rows}
+        rarest = int(np.bincount(self.labels, minlength=len(self.classes)).min())
+        facts = {"rows": self.rows, "classes": len(self.classes), "rarest": rarest}
+        return {**facts, "independent": self.independent_rows}
 
     def count_classes(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """(classes): how many of these rows, indices or a mask, are of each class; weighted if rows have weights."""

@@ -1,14 +1,13 @@
 """`prepare`: choose the columns of a DataFrame, convert them to features and classes of the target.
 
-    frame ──► chosen columns, rows with a target ──► features ──► TableEncoder.encode ──► matrix ──► pruned ──► Columns
+    table ──► chosen columns, rows with a target ──► features ──► BlockEncoder, a block of columns at a time ──► Columns
 
 Tables are taken as they come: a note says what was left out or read in a particular way. The features are made first,
 and the matrix by the encoder that later reads new rows, so that both are encoded the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -16,19 +15,17 @@ import numpy.typing as npt
 import pandas as pd
 
 from maabo_dist._util.text import format_count, format_list, format_names, suggestion
+from maabo_dist.data.column_blocks import BlockEncoder, divide_columns
+from maabo_dist.data.column_sources import ColumnSource, FrameSource
 from maabo_dist.data.columns import Columns, Feature, FeatureKind
-from maabo_dist.data.encoder import ColumnReading, Reason, TableEncoder, check_unique, read_column, with_text_names
-from maabo_dist.data.file_checks import NOTES
-from maabo_dist.data.recoding import raw_columns
+from maabo_dist.data.encoder import ColumnReading, Reason, TableEncoder, check_unique, read_column
 from maabo_dist.data.remarks import find_leaks, group_notes, leak_notes
 from maabo_dist.data.row_roles import read_roles, role_columns, without_absolute_time
-from maabo_dist.data.target import encode_target
+from maabo_dist.data.target import Target, encode_target
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 
 MIN_ROWS = 10
-
-Matrix = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,13 +43,13 @@ class PreparedTable:
     leaks: tuple[str, ...] = ()
 
 
-def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:
+def prepare(table: pd.DataFrame | ColumnSource, settings: TableSettings) -> PreparedTable:
     """Convert the columns to features that the settings choose, and classes of the target.
 
     Parameters
     ----------
-    frame
-        The table, one row per case.
+    table
+        The table, one row per case: a DataFrame, or a file as `open_columns` opens it.
     settings
         The target, the columns to use, and the treatment of missing values.
 
@@ -75,56 +72,82 @@ def prepare(frame: pd.DataFrame, settings: TableSettings) -> PreparedTable:
     >>> prepared.notes
     ()
     """
-    file_notes = tuple(frame.attrs.get(NOTES, ()))
-    frame = with_text_names(frame)
-    target_name, names = choose_columns(list(frame.columns), settings)
+    source = FrameSource.open(table) if isinstance(table, pd.DataFrame) else table
+    target_name, names = choose_columns(source.names, settings)
     roles = role_columns(settings)
-    check_unique(frame.columns, among=[target_name, *names, *roles.values()])
-    rows_kept, row_notes = _choose_rows(frame, target_name, names, settings)
-    row_roles = read_roles(frame[list(roles.values())].iloc[rows_kept], roles)
+    check_unique(pd.Index(source.names), among=[target_name, *names, *roles.values()])
+    described = source.read(list(dict.fromkeys([target_name, *roles.values()])))
+    rows_kept, row_notes = _choose_rows(source, described[target_name], names, settings)
+    row_roles = read_roles(described[list(roles.values())].iloc[rows_kept], roles)
     rows_kept = rows_kept[row_roles.rows]
     _check_row_count(len(rows_kept), row_roles.notes)
     names = [name for name in names if name not in row_roles.unused]
-    used_frame = frame if _are_all(rows_kept, len(frame)) else frame.iloc[rows_kept].reset_index(drop=True)
-    target = encode_target(used_frame[target_name], settings)
-    # Each column is taken out once: in a wide table, that is half of the work.
-    table = {name: used_frame[name] for name in names}
-    readings = [read_column(cells, settings) for cells in table.values()]
-    if len(distinct := np.unique(rows_kept)) < len(rows_kept):  # a column that identifies rows does so before that
-        once = [read_column(frame[name].iloc[distinct], settings) for name in names]
-        readings = [
-            replace(each, reason=before.reason, detail=before.detail, identity=before.identity)
-            for each, before in zip(readings, once, strict=True)
-        ]
-    if row_roles.times is not None:
-        ordered = {roles["time"]: row_roles.times}
-        readings = [
-            without_absolute_time(each, ordered[each.name]) if each.name in ordered else each for each in readings
-        ]
+    target = encode_target(_take_rows(described, rows_kept)[target_name], settings)
+    times = {} if row_roles.times is None else {roles["time"]: row_roles.times}
+    reader = _ColumnReader(source, rows_kept, settings, times)
+    readings, encoder = reader.encode(names, target, lambda each: each.reason is None or each.name in settings.include)
     used, column_notes = _choose_readings(readings, settings)
-    all_features = tuple(feature for reading in used for feature in reading.features)
-    encoder = TableEncoder(all_features)
-    full = encoder.encode_cells(table, len(used_frame))
-    raw, raw_codes = raw_columns(all_features, full)
-    encoder.fill(full)
-    features, matrix, left_out = _prune(all_features, full, column_notes)
-    columns = Columns.from_matrix(matrix, target.labels, features, target.classes, target.text)
+    if any(each.reason is Reason.IDENTIFIER and each.name not in settings.include for each in used):
+        # They are used for want of others.
+        _, encoder = reader.encode([each.name for each in used], target, lambda _each: True)
+    all_features = tuple(encoder.features)
+    columns, left_out = encoder.join(column_notes)
     columns = replace(
         columns,
         groups=row_roles.groups,
         times=row_roles.times,
         weights=row_roles.weights,
         roles=row_roles.names,
-        raw=raw,
-        raw_codes=raw_codes,
     )
     leaks = find_leaks(columns)
     notes = (  # what makes rules look better than they are comes first
-        *(*leak_notes(leaks), *([] if "group" in roles else group_notes(readings, len(used_frame)))),
-        *(*file_notes, *row_notes, *row_roles.notes, *target.notes, *column_notes),
+        *(*leak_notes(leaks), *([] if "group" in roles else group_notes(readings, columns.rows))),
+        *(*source.notes, *row_notes, *row_roles.notes, *target.notes, *column_notes),
         *(*_missing_notes(all_features, settings), *left_out),
     )
-    return PreparedTable(columns, TableEncoder(features), notes, rows_kept, tuple(leaks))
+    return PreparedTable(columns, TableEncoder(columns.features), notes, rows_kept, tuple(leaks))
+
+
+@dataclass(frozen=True, slots=True)
+class _ColumnReader:
+    """Reads the columns of a table in blocks, with the rows that are used."""
+
+    source: ColumnSource
+    rows: npt.NDArray[np.int64]
+    settings: TableSettings
+    # The column of --time, if it is used, and its times.
+    times: dict[str, npt.NDArray[np.float64]]
+
+    def encode(
+        self, names: Sequence[str], target: Target, is_used: Callable[[ColumnReading], bool]
+    ) -> tuple[list[ColumnReading], BlockEncoder]:
+        """Read the columns, and encode those that are used."""
+        readings, encoder = [], BlockEncoder(target)
+        for block in divide_columns(names, self.source.rows):
+            frame = self.source.read(block)
+            taken = _take_rows(frame, self.rows)
+            # Each column is taken out once: in a wide table, that is half of the work.
+            cells = {name: taken[name] for name in block}
+            own = self._read(frame, cells)
+            encoder.add([each for each in own if is_used(each)], cells)
+            readings += own
+        return readings, encoder
+
+    def _read(self, frame: pd.DataFrame, cells: dict[str, pd.Series]) -> list[ColumnReading]:
+        readings = [read_column(column, self.settings) for column in cells.values()]
+        if len(distinct := np.unique(self.rows)) < len(self.rows):  # a column that identifies rows does so before that
+            once = [read_column(frame[name].iloc[distinct], self.settings) for name in cells]
+            readings = [
+                replace(each, reason=before.reason, detail=before.detail, identity=before.identity)
+                for each, before in zip(readings, once, strict=True)
+            ]
+        return [
+            without_absolute_time(each, self.times[each.name]) if each.name in self.times else each for each in readings
+        ]
+
+
+def _take_rows(frame: pd.DataFrame, rows: npt.NDArray[np.int64]) -> pd.DataFrame:
+    return frame if _are_all(rows, len(frame)) else frame.iloc[rows].reset_index(drop=True)
 
 
 def frame_from_arrays(X: npt.ArrayLike, names: Sequence[str] | None = None) -> pd.DataFrame:
@@ -187,24 +210,25 @@ def _check_known(option: str, requested: Sequence[str], names: list[str]) -> Non
 
 
 def _choose_rows(
-    frame: pd.DataFrame, target: str, names: list[str], settings: TableSettings
+    source: ColumnSource, target_cells: pd.Series, names: list[str], settings: TableSettings
 ) -> tuple[npt.NDArray[np.int64], list[str]]:
     """Return the rows that have a target, with --impute drop the complete ones of these, and notes on the others."""
-    rows = np.flatnonzero(frame[target].notna().to_numpy()).astype(np.int64)
+    rows, target = np.flatnonzero(target_cells.notna().to_numpy()).astype(np.int64), settings.target
     notes = []
-    unlabelled = len(frame) - len(rows)
+    unlabelled = source.rows - len(rows)
     if unlabelled:
-        notes.append(f"Left out {format_count(unlabelled, 'row')} of {len(frame):,} without a {target!r}.")
+        notes.append(f"Left out {format_count(unlabelled, 'row')} of {source.rows:,} without a {target!r}.")
     labelled = len(rows)
     if settings.impute == "drop":
-        rows = rows[frame[names].notna().to_numpy()[rows].all(axis=1)]
+        for block in divide_columns(names, source.rows):
+            rows = rows[source.read(block).notna().to_numpy()[rows].all(axis=1)]
         if len(rows) < labelled:
             notes.append(f"Dropped {labelled - len(rows):,} of {labelled:,} rows because of missing cells.")
     if len(rows) >= MIN_ROWS:
         return rows, notes
     reason, remedy = "", "Give more rows."
     if unlabelled:
-        reason, remedy = f" with a {target!r}, of {len(frame):,}", "Fill in the target, or name another --target."
+        reason, remedy = f" with a {target!r}, of {source.rows:,}", "Fill in the target, or name another --target."
     if len(rows) < labelled:
         reason += f" after --impute drop left out {labelled - len(rows):,} with missing cells"
         remedy = "Use --impute median, or leave out the columns with most missing cells."
@@ -264,51 +288,6 @@ def _reading_notes(readings: Sequence[ColumnReading]) -> list[str]:
         *(note for each in readings for note in each.notes),
         *([f"Infinite numbers count as missing: {format_list(infinite)}."] if infinite else []),
     ]
-
-
-def _prune(
-    features: tuple[Feature, ...], matrix: Matrix, earlier: Sequence[str]
-) -> tuple[tuple[Feature, ...], Matrix, list[str]]:
-    """Drop constant features, and all but the first of identical ones; `earlier` are notes for an error."""
-    constant = (matrix == matrix[:, :1]).all(axis=1)
-    duplicates = _find_duplicates(matrix, np.flatnonzero(~constant))
-    keep = [index for index in range(len(features)) if not constant[index] and index not in duplicates]
-    notes = []
-    if constant.any():
-        names = [features[index].name for index in np.flatnonzero(constant)]
-        notes.append(f"Left out {format_count(len(names), 'constant feature')}: {format_names(names)}.")
-    if duplicates:
-        equal = [f"{features[index].name!r} (as {features[first].name!r})" for index, first in duplicates.items()]
-        count = format_count(len(equal), "feature")
-        notes.append(f"Left out {count} with the same content as another: {format_list(equal)}.")
-    if not keep:
-        raise DatasetError(" ".join(["No feature is left.", *earlier, *notes, "Give a table with columns that vary."]))
-    remaining = tuple(features[index] for index in keep)
-    _check_feature_names(remaining)
-    return remaining, (matrix if len(keep) == len(features) else matrix[keep]), notes
-
-
-def _find_duplicates(matrix: Matrix, candidates: npt.NDArray[np.intp]) -> dict[int, int]:
-    """Map each duplicate feature to the first feature with the same values."""
-    first: dict[bytes, int] = {}
-    duplicates = {}
-    for index in candidates.tolist():
-        # 128 bits: equal digests mean equal contents, and no column is copied to be compared.
-        earlier = first.setdefault(blake2b(matrix[index], digest_size=16).digest(), index)
-        if earlier != index:
-            duplicates[index] = earlier
-    return duplicates
-
-
-def _check_feature_names(features: tuple[Feature, ...]) -> None:
-    sources: dict[str, str] = {}
-    for feature in features:
-        other = sources.setdefault(feature.name, feature.column)
-        if other != feature.column:
-            raise DatasetError(
-                f"Columns {other!r} and {feature.column!r} both make a feature called {feature.name!r}. "
-                "Rename one of them, or leave it out with --exclude."
-            )
 
 
 def _missing_notes(features: tuple[Feature, ...], settings: TableSettings) -> list[str]:

@@ -94,6 +94,20 @@ class Leaves:
         return cls(**arrays, seen=sum(part.seen for part in parts), large=sum(part.large for part in parts))
 
 
+def no_leaves(width: int, classes: int) -> Leaves:
+    """Return no leaves, of up to `width` literals."""
+    return Leaves(
+        logic=np.empty((0, width), np.int32),
+        bounds=np.empty((0, width)),
+        counts=np.empty((0, classes), np.int32),
+        gini=np.empty(0),
+        tree=np.empty(0, np.int64),
+        score=np.empty(0),
+        seen=0,
+        large=0,
+    )
+
+
 _ARRAYS = ("logic", "bounds", "counts", "gini", "tree", "score")
 
 

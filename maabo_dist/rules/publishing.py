@@ -18,7 +18,7 @@ from maabo_dist.data.split import Part
 from maabo_dist.data.weights import UNIT, count_units, round_units
 from maabo_dist.rules.conditions import conditions_of
 from maabo_dist.rules.counting import RowCounter, SplitCounter
-from maabo_dist.rules.leaves import LeafFilter, Leaves, heaviest_classes, literal_width, reliable_leaves
+from maabo_dist.rules.leaves import LeafFilter, Leaves, heaviest_classes, literal_width, no_leaves, reliable_leaves
 from maabo_dist.rules.matching import covered_rows
 from maabo_dist.rules.rule import Rule
 from maabo_dist.rules.selection import Selection, by_logic, by_rows, distinct_leaves, select_by_logic, select_rules
@@ -85,7 +85,7 @@ class LeafPool:
 
     def __init__(self, width: int, classes: int, *, by_bounds: bool) -> None:
         self._by_bounds = by_bounds
-        self._parts = [_no_leaves(width, classes)]
+        self._parts = [no_leaves(width, classes)]
         self._size = self._compact_size = 0
         self._logics = SubsetIndex(width)
         # Leaves of all trees so far; of these large enough; of these pure enough. Repetitions count.
@@ -110,19 +110,6 @@ class LeafPool:
         compact = distinct_leaves(Leaves.concatenate(self._parts), by_bounds=self._by_bounds)
         self._parts, self._size, self._compact_size = [compact], len(compact), len(compact)
         return compact
-
-
-def _no_leaves(width: int, classes: int) -> Leaves:
-    return Leaves(
-        logic=np.empty((0, width), np.int32),
-        bounds=np.empty((0, width)),
-        counts=np.empty((0, classes), np.int32),
-        gini=np.empty(0),
-        tree=np.empty(0, np.int64),
-        score=np.empty(0),
-        seen=0,
-        large=0,
-    )
 
 
 def select_leaves(leaves: Leaves, study: Study) -> Selection:

@@ -33,7 +33,7 @@ def refit(leaves: Leaves, study: Study) -> Leaves:
 
 def _refit_distinct(leaves: Leaves, study: Study) -> Leaves:
     table, limits = study.table, LeafFilter.of(study)
-    labels = study.columns.labels[study.split.train].astype(np.int64)
+    labels = study.columns.labels[study.tree_split.train].astype(np.int64)
     rows = _Rows(table.train_codes, labels, table.values, table.offsets, table.weights, table.units)
     bounds, units = leaves.bounds.copy(), np.zeros(leaves.counts.shape, np.int64)
     heaviest = heaviest_classes(leaves.counts, table.shares)
@@ -133,7 +133,7 @@ def _best_bound(table: Any, literal: int, bound: float, totals: Any, bins: Any, 
         elif previous >= 0:
             purity = _purity(table.weights, below, totals, literal & 1, limits)
             if purity > best:
-                best, best_bound = purity, _between(values[previous], values[code])
+                best, best_bound = purity, between(values[previous], values[code])
         for c in range(len(below)):
             below[c] += bins[code, c]
         previous = code
@@ -163,7 +163,7 @@ def _purity(weights: Any, below: Any, totals: Any, large: int, limits: Any) -> f
 
 
 @kernel
-def _between(low: float, high: float) -> float:
+def between(low: float, high: float) -> float:
     """The midpoint, as trees have it; `low` where there is no number between."""
     middle = low / 2 + high / 2
     return middle if low <= middle < high else low

@@ -1,16 +1,38 @@
-"""Divide the pairs and triples of a table into blocks, and estimate how long they take. No kernel is loaded for it."""
+"""What screens count: cuts, blocks of pairs and triples, and how long they take. No kernel is loaded for it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import comb
 
 import numpy as np
 
+# The two cuts of a feature, each near a part of its training rows. All screens use thirds. Pairs are screened at tenths
+# too, and triples at sixths, where the rarest class has so many training rows that a corner of such cuts should have
+# two of them by chance.
+Cuts = tuple[tuple[int, int], tuple[int, int]]
+THIRDS: Cuts = ((1, 3), (2, 3))
+TENTHS: Cuts = ((1, 10), (9, 10))
+SIXTHS: Cuts = ((1, 6), (5, 6))
+MIN_ROWS_FOR_TENTHS, MIN_ROWS_FOR_SIXTHS = 2 * 10**2, 2 * 6**3
 # Rows in a word of bits.
 WORD = 64
 # The cost of a pair on one core: for itself, for each class, and for each word of rows.
-SECONDS_PER_PAIR, SECONDS_PER_CLASS, SECONDS_PER_WORD = 40e-9, 25e-9, 2.2e-9
+SECONDS_PER_PAIR, SECONDS_PER_CLASS, SECONDS_PER_WORD = 3e-9, 1.5e-9, 0.5e-9
 # The cost of a triple on one core: for each rated class, and for each word of rows. And that of each of its pairs.
 SECONDS_PER_TRIPLE, SECONDS_PER_TRIPLE_WORD, SECONDS_PER_SECOND = 24e-9, 0.55e-9, 0.8e-6
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenPlan:
+    """What the screens of a table count."""
+
+    # All triples, and not only all pairs.
+    triples: bool = False
+    # Pairs at tenths of the rows too, and triples at sixths.
+    tenths: bool = False
+    sixths: bool = False
+    # The sizes of conjunctions that are grown.
+    grown: tuple[int, ...] = ()
 
 
 def pair_blocks(features: int, pieces: int) -> list[tuple[int, int]]:

@@ -1,20 +1,24 @@
 """`Screen`: the features, pairs and triples to try first, from the screens of a table."""
 
+from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import sqrt
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
+from maabo_dist.screens.blocks import SIXTHS, TENTHS, ScreenPlan
+from maabo_dist.screens.conjunctions import Sets, grow_conjunctions
 from maabo_dist.screens.pairs import BitTable, Pairs, screen_pairs
-from maabo_dist.screens.triples import LN_2, Triples, screen_triples
+from maabo_dist.screens.triples import LN_2, Triples, least_strength, screen_triples
 
 MAX_PAIRS = 200
 # The number of pairs to try even if they may be chance.
-MIN_PAIRS = 10
+MIN_PAIRS = 100
 # The most triples of each class, and of interactions; and of all of them. Every one of them gets a tree.
 MAX_TRIPLES, MAX_TRIED_TRIPLES = 40, 120
 
@@ -33,6 +37,10 @@ class Screen:
     pairs: npt.NDArray[np.int32]
     # (triples, 3): those that say more than their pairs; none if they were not screened.
     triples: npt.NDArray[np.int32] = field(default_factory=_no_triples)
+    # For each class, a strength that no other triple exceeds; empty if triples were not screened.
+    untried: tuple[float, ...] = ()
+    # Conjunctions that were grown, by their number of features: for sizes of which not all sets were counted.
+    conjunctions: Mapping[int, Sets] = field(default_factory=dict)
 
     @classmethod
     def from_scores(
@@ -41,7 +49,11 @@ class Screen:
         """Make a screen from the scores of single splits, the strongest pairs and the strongest triples."""
         order = np.argsort(-single, kind="stable").astype(np.int32)
         count = max(MIN_PAIRS, int((pairs.strengths > chance_threshold(len(single), classes)).sum()))
-        return cls(order, pairs.features[:count], _take_turns(triples or Triples.empty()))
+        if triples is None:
+            return cls(order, pairs.features[:count])
+        tried = _take_turns(triples)
+        untried = tuple(_strongest_untried(triples, tried, kind, len(single)) for kind in range(classes))
+        return cls(order, pairs.features[:count], tried, untried)
 
 
 def _take_turns(triples: Triples) -> npt.NDArray[np.int32]:
@@ -52,20 +64,37 @@ def _take_turns(triples: Triples) -> npt.NDArray[np.int32]:
     return features[first][:MAX_TRIED_TRIPLES]
 
 
+def _strongest_untried(triples: Triples, tried: npt.NDArray[np.int32], kind: int, features: int) -> float:
+    """A strength of this kind that no triple exceeds which is not tried: neither of those listed, nor of the others."""
+    own, known = triples.kinds == kind, {tuple(triple) for triple in tried.tolist()}
+    listed: list[tuple[float, list[int]]] = list(
+        zip(triples.strengths[own].tolist(), triples.features[own].tolist(), strict=True)
+    )
+    beyond = listed[-1][0] if len(listed) == MAX_TRIPLES else least_strength(features)
+    return max([beyond, *(strength for strength, triple in listed if tuple(triple) not in known)])
+
+
 def compute_screen(
     columns: Columns,
     split: Split,
     single: npt.NDArray[np.float64],
+    plan: ScreenPlan,
     *,
-    triples: bool,
     pool: Executor | None = None,
     pieces: int = 1,
 ) -> Screen:
     """Screen the training rows. `single` are the scores of each feature's best split, from a training table."""
+    parallel: dict[str, Any] = {"pool": pool, "pieces": pieces}
     table = BitTable.build(columns, split)
-    pairs = screen_pairs(table, MAX_PAIRS, pool=pool, pieces=pieces)
-    strongest = screen_triples(table, MAX_TRIPLES, pool=pool, pieces=pieces) if triples else None
-    return Screen.from_scores(single, pairs, len(columns.classes), strongest)
+    pair_tables = [table, BitTable.build(columns, split, TENTHS)] if plan.tenths else [table]
+    pairs = [screen_pairs(each, MAX_PAIRS, **parallel) for each in pair_tables]
+    strongest = None
+    if plan.triples:
+        triple_tables = [table, BitTable.build(columns, split, SIXTHS)] if plan.sixths else [table]
+        triples = [screen_triples(each, MAX_TRIPLES, **parallel) for each in triple_tables]
+        strongest = Triples.strongest(triples, MAX_TRIPLES)
+    screen = Screen.from_scores(single, Pairs.strongest(pairs, MAX_PAIRS), len(columns.classes), strongest)
+    return replace(screen, conjunctions=grow_conjunctions(pair_tables, plan.grown))
 
 
 def chance_threshold(features: int, classes: int) -> float:

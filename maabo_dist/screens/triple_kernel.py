@@ -1,29 +1,23 @@
 """Count and rate triples of features, 16 third features at a time.
 
 For a pair of features, the four combinations of their cuts are ANDed once. They then stay in the cache while the third
-features pass. These are stored in lanes, one word of each of 16 features side by side, so that one instruction works on
-all 16 and no sum has to be taken across a register:
-
-    lanes[block, word, cut] = | feature 0 | feature 1 | … | feature 15 |        32 rows of each
+features pass. These are stored in lanes.
 
 Most triples are far too weak. A bound that takes a few operations on the counts removes them, all lanes at once. It is
 computed in single precision with a margin that covers the rounding. The few triples that pass are counted again and
 rated exactly, in integers and double precision, so the result does not depend on the bound.
-
-The vector code is written as LLVM instructions, which the compiler turns into what the processor has.
 """
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 from maabo_dist._util.jit import kernel, popcount
+from maabo_dist.screens.lanes import FLOATS, I32, I64, INTS, LANES, Lanes, code, vector
 
-LANES = 16
 # The combinations of the cuts of three features, and of two.
 TRIPLE_COUNTS, PAIR_COUNTS = 8, 4
 # Sides of two features: each above or not above one of its two cuts.
@@ -34,85 +28,30 @@ CONDITIONS = 3
 MARGIN = 0.9
 
 # The numbers of a pair and a class that the bounds need. For each side: the share of the class, the factors of the
-# variance, the rows, and the class's rows beyond its share in the table. Then those of all rows and of the interaction.
-SHARE, SPREAD, SLOPE, ROWS, BEYOND = range(0, 5 * SIDES, SIDES)
-TABLE_SHARE, TABLE_SPREAD, TABLE_SLOPE = range(5 * SIDES, 5 * SIDES + 3)
-INTERACTION = TABLE_SLOPE + 1
+# variance, the rows, and the class's rows beyond its share in the table, also in the unit of the bound of boxes. Then
+# those of all rows and of the interaction.
+SHARE, SPREAD, SLOPE, ROWS, BEYOND, SCALED = range(0, 6 * SIDES, SIDES)
+TABLE_SHARE, TABLE_SPREAD, TABLE_SLOPE = range(6 * SIDES, 6 * SIDES + 3)
+# The same for the bound of boxes, in its unit: see `_fill_bound`.
+SCALE, SCALED_SHARE, SCALED_SLOPE, ROOM = range(TABLE_SLOPE + 1, TABLE_SLOPE + 5)
+INTERACTION = ROOM + 1
 PAIR_NUMBERS = INTERACTION + 18
 
 # The addresses of what the tests read: the counts of all rows (of the triples, of the first and third feature, of the
 # second and third, and of the third), the same of the rows of a class, the numbers above, and the scales of the thirds.
 NUMBERS, SCALES, ADDRESSES = 8, 9, 10
 
-_I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
-_INTS, _FLOATS = ir.VectorType(_I32, LANES), ir.VectorType(_F32, LANES)
 
-
-_code: Any = cgutils
-
-
-def vector(function: Any) -> Any:
-    """A function that is vector code; kernels call it without its first argument."""
-    return intrinsic(function)
-
-
-class _Lanes:
-    """Builds vector instructions."""
-
-    def __init__(self, builder: Any) -> None:
-        self.build = builder
-
-    def load(self, address: Any, index: Any, kind: Any) -> Any:
-        """The value at address[index], of a scalar or a vector type of 32 bits each."""
-        size = 4 * LANES if isinstance(kind, ir.VectorType) else 4
-        offset = _I64(size * index) if isinstance(index, int) else self.build.mul(index, _I64(size))
-        return self.build.load(self.build.inttoptr(self.build.add(address, offset), kind.as_pointer()), align=4)
-
-    def store(self, value: Any, address: Any, index: int) -> None:
-        pointer = self.build.inttoptr(self.build.add(address, _I64(4 * LANES * index)), value.type.as_pointer())
-        self.build.store(value, pointer, align=4)
-
-    def fill(self, value: Any) -> Any:
-        """A vector of one value."""
-        vector = ir.VectorType(value.type, LANES)
-        first = self.build.insert_element(ir.Constant(vector, ir.Undefined), value, _I32(0))
-        return self.build.shuffle_vector(first, ir.Constant(vector, ir.Undefined), ir.Constant(_INTS, [0] * LANES))
+class _TripleLanes(Lanes):
+    """Builds the instructions that triples need."""
 
     def addresses(self, address: Any) -> list[Any]:
-        pointer = self.build.inttoptr(address, _I64.as_pointer())
-        return [self.build.load(self.build.gep(pointer, [_I32(k)])) for k in range(ADDRESSES)]
-
-    def floats(self, address: Any, count: int) -> list[Any]:
-        return [self.load(address, i, _FLOATS) for i in range(count)]
+        pointer = self.build.inttoptr(address, I64.as_pointer())
+        return [self.build.load(self.build.gep(pointer, [I32(k)])) for k in range(ADDRESSES)]
 
     def counts(self, address: Any) -> list[Any]:
         """The counts of a triple, as floats."""
-        return [self.build.sitofp(self.load(address, i, _INTS), _FLOATS) for i in range(TRIPLE_COUNTS)]
-
-    def number(self, address: Any, index: int) -> Any:
-        """A vector of the number at address[index]."""
-        return self.fill(self.load(address, index, _F32))
-
-    def call(self, name: str, value: Any) -> Any:
-        kind = value.type
-        function = _code.get_or_insert_function(self.build.module, ir.FunctionType(kind, [kind]), name)
-        return self.build.call(function, [value])
-
-    def magnitude(self, value: Any) -> Any:
-        return self.call("llvm.fabs.v16f32", value)
-
-    def weigh(self, *terms: tuple[Any, Any]) -> Any:
-        """The sum of products."""
-        return self.total([self.build.fmul(a, b) for a, b in terms])
-
-    def total(self, values: list[Any]) -> Any:
-        while len(values) > 1:
-            values = [*map(self.build.fadd, values[::2], values[1::2]), *values[len(values) & ~1 :]]
-        return values[0]
-
-    def mask(self, bits: Any) -> Any:
-        """One bit for each lane."""
-        return self.build.zext(self.build.bitcast(bits, ir.IntType(LANES)), _I64)
+        return [self.build.sitofp(self.load(address, i, INTS), FLOATS) for i in range(TRIPLE_COUNTS)]
 
     def sides(self, counts: list[list[Any]], cut: int, row: int) -> Any:
         """The counts of four sides of two features, of one side of the first, above a cut of the third.
@@ -127,23 +66,14 @@ class _Lanes:
         return own[1], own[2], minus(own[0], own[1]), minus(own[0], own[2])
 
 
-def _count(lanes: _Lanes, combinations: int, values: Any) -> None:
+def _count(lanes: Lanes, combinations: int, values: Any) -> None:
     """Store, for each combination of `left` and each cut of the third features, the rows that both have."""
-    build, (left, lanes_of_third, start, stop, counts) = lanes.build, values
-    sums = [_code.alloca_once_value(build, ir.Constant(_INTS, [0] * LANES)) for _ in range(2 * combinations)]
-    for accumulator in sums:
-        build.store(ir.Constant(_INTS, [0] * LANES), accumulator)
-    with _code.for_range_slice(build, start, stop, _I64(1), _I64) as (word, _):
-        first = build.mul(word, _I64(2))
-        thirds = [lanes.load(lanes_of_third, build.add(first, _I64(cut)), _INTS) for cut in range(2)]
-        row = build.mul(word, _I64(combinations))
-        for k in range(combinations):
-            bits = lanes.fill(lanes.load(left, build.add(row, _I64(k)), _I32))
-            for cut in range(2):
-                ones = lanes.call("llvm.ctpop.v16i32", build.and_(bits, thirds[cut]))
-                build.store(build.add(build.load(sums[2 * k + cut]), ones), sums[2 * k + cut])
-    for k, accumulator in enumerate(sums):
-        lanes.store(build.load(accumulator), counts, k)
+    left, *others = values
+
+    def place(word: Any, combination: int) -> Any:
+        return lanes.build.add(lanes.build.mul(word, I64(combinations)), I64(combination))
+
+    lanes.count(combinations, lambda word, k: lanes.load(left, place(word, k), I32), *others)
 
 
 @vector
@@ -151,7 +81,7 @@ def count_triples(_context: Any, _left: Any, _third: Any, _start: Any, _stop: An
     """(8, lanes): rows above the cuts of a pair, ANDed before, and of 16 third features, in words start … stop − 1."""
 
     def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        _count(_Lanes(builder), 4, values)
+        _count(Lanes(builder), 4, values)
         return context.get_dummy_value()
 
     return types.void(*(types.int64,) * 5), generate
@@ -162,17 +92,17 @@ def _count_pairs(_context: Any, _left: Any, _third: Any, _start: Any, _stop: Any
     """(4, lanes): rows above the cuts of one feature and of 16 others, in words start … stop − 1."""
 
     def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        _count(_Lanes(builder), 2, values)
+        _count(Lanes(builder), 2, values)
         return context.get_dummy_value()
 
     return types.void(*(types.int64,) * 5), generate
 
 
-def _load_counts(lanes: _Lanes, triple: Any, first: Any, second: Any, third: Any) -> list[list[Any]]:
+def _load_counts(lanes: _TripleLanes, triple: Any, first: Any, second: Any, third: Any) -> list[list[Any]]:
     return [lanes.counts(triple), lanes.floats(first, 4), lanes.floats(second, 4), lanes.floats(third, 2)]
 
 
-def _test_sides(lanes: _Lanes, addresses: Any, test: Any) -> Any:
+def _test_sides(lanes: _TripleLanes, addresses: Any, test: Any) -> Any:
     """The lanes where `test` holds for some side of the first two features and some cut of the third."""
     builder, numbers = lanes.build, addresses[NUMBERS]
     of_all, of_class = _load_counts(lanes, *addresses[:4]), _load_counts(lanes, *addresses[4:8])
@@ -188,7 +118,7 @@ def _test_sides(lanes: _Lanes, addresses: Any, test: Any) -> Any:
     return lanes.mask(passed)
 
 
-def _adds_to_side(lanes: _Lanes, numbers: Any, side: int, rows: Any, others: Any, residual: Any) -> Any:
+def _adds_to_side(lanes: _TripleLanes, numbers: Any, side: int, rows: Any, others: Any, residual: Any) -> Any:
     """True where the condition on the third feature, or its opposite, may be strong among the rows of the side."""
     builder = lanes.build
     size = lanes.magnitude(residual)
@@ -197,35 +127,62 @@ def _adds_to_side(lanes: _Lanes, numbers: Any, side: int, rows: Any, others: Any
     return builder.fcmp_ordered(">", builder.fmul(size, builder.fsub(size, slope)), builder.fmul(spread, fewer))
 
 
-@vector
-def _bound_conjunctions(_context: Any, _addresses: Any) -> Any:
-    """The lanes where a condition on the third feature may be strong beside some conditions on the other two.
+def _find_strong_boxes(lanes: _TripleLanes, numbers: Any, counts: Any, both: bool) -> Any:
+    """The lanes where some box may be strong among all rows."""
+    minus, (of_all, of_class) = lanes.build.fsub, counts
+    scale, share, slope, room = (lanes.number(numbers, n) for n in (SCALE, SCALED_SHARE, SCALED_SLOPE, ROOM))
+    beyond = [
+        [lanes.multiply_add(own, scale, lanes.build.fmul(rows, share)) for own, rows in zip(part, whole, strict=True)]
+        for part, whole in zip(of_class, of_all, strict=True)
+    ]
+    best = [room] * 4  # each waits for its last value only
+    for cut in range(2):
+        for row in range(4):
+            boxes = zip(lanes.sides(of_all, cut, row), lanes.sides(beyond, cut, row), strict=True)
+            for side, (rows, above) in enumerate(boxes, start=4 * row):
+                below = minus(lanes.number(numbers, SCALED + side), above)
+                others = minus(lanes.number(numbers, ROWS + side), rows)
+                for d, n in ((above, rows), (below, others)):
+                    size = lanes.magnitude(d) if both else lanes.larger(d, lanes.zeros(FLOATS))
+                    value = lanes.multiply_add(size, minus(size, slope), lanes.negative(n))
+                    best = [*best[1:], lanes.larger(value, best[0])]
+    return lanes.build.fcmp_unordered(">", reduce(lanes.larger, best), room)
 
-    The condition, or its opposite, must be strong among the rows that meet the two others.
+
+def _bound_boxes(both: bool) -> Any:
+    """Vector code for the lanes where some box may be strong among all rows.
+
+    With `both`, boxes with fewer rows of the class than expected count as well: they are strong for the other class.
     """
 
-    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        lanes = _Lanes(builder)
-        addresses = lanes.addresses(*values)
+    def bound(_context: Any, _addresses: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+            lanes = _TripleLanes(builder)
+            addresses = lanes.addresses(*values)
+            counts = _load_counts(lanes, *addresses[:4]), _load_counts(lanes, *addresses[4:8])
+            return lanes.mask(_find_strong_boxes(lanes, addresses[NUMBERS], counts, both))
 
-        def test(side: int, rows: Any, others: Any, _own: Any, residual: Any) -> Any:
-            return _adds_to_side(lanes, addresses[NUMBERS], side, rows, others, residual)
+        return types.int64(types.int64), generate
 
-        return _test_sides(lanes, addresses, test)
+    return vector(bound)
 
-    return types.int64(types.int64), generate
+
+_bound_boxes_of_class, _bound_boxes_of_both = _bound_boxes(both=False), _bound_boxes(both=True)
 
 
 @vector
 def _test_conjunctions(_context: Any, _addresses: Any) -> Any:
-    """The lanes of `_bound_conjunctions` where the same box may also be strong among all rows."""
+    """The lanes where a box may be strong among all rows, and its condition on the third feature beside the others.
+
+    That condition must be strong among the rows that meet the two others.
+    """
 
     def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        lanes, minus, times = _Lanes(builder), builder.fsub, builder.fmul
+        lanes, minus, times = _TripleLanes(builder), builder.fsub, builder.fmul
         addresses = lanes.addresses(*values)
         numbers = addresses[NUMBERS]
         share, spread, slope = (lanes.number(numbers, n) for n in (TABLE_SHARE, TABLE_SPREAD, TABLE_SLOPE))
-        zero = ir.Constant(_FLOATS, [0.0] * LANES)
+        zero = ir.Constant(FLOATS, [0.0] * LANES)
 
         def is_strong(beyond: Any, rows: Any) -> Any:
             beyond = builder.select(builder.fcmp_ordered(">", beyond, zero), beyond, zero)
@@ -251,7 +208,7 @@ def _test_interactions(_context: Any, _addresses: Any) -> Any:
     """The lanes where the interaction of the three features may have a strength of `least`."""
 
     def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        lanes = _Lanes(builder)
+        lanes = _TripleLanes(builder)
         addresses = lanes.addresses(*values)
         n = [lanes.number(addresses[NUMBERS], INTERACTION + k) for k in range(18)]
         a, b, w1, w2 = lanes.floats(addresses[SCALES], 4)
@@ -286,14 +243,14 @@ def _add_classes(_context: Any, _counts: Any, _classes: Any, _total: Any) -> Any
     """Store the sum of the counts of all classes."""
 
     def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        lanes, zero = _Lanes(builder), ir.Constant(_INTS, [0] * LANES)
-        sums = [_code.alloca_once(builder, _INTS) for _ in range(TRIPLE_COUNTS)]
+        lanes, zero = Lanes(builder), ir.Constant(INTS, [0] * LANES)
+        sums = [code.alloca_once(builder, INTS) for _ in range(TRIPLE_COUNTS)]
         for accumulator in sums:
             builder.store(zero, accumulator)
-        with _code.for_range(builder, values[1]) as loop:
-            first = builder.mul(loop.index, _I64(TRIPLE_COUNTS))
+        with code.for_range(builder, values[1]) as loop:
+            first = builder.mul(loop.index, I64(TRIPLE_COUNTS))
             for k, accumulator in enumerate(sums):
-                own = lanes.load(values[0], builder.add(first, _I64(k)), _INTS)
+                own = lanes.load(values[0], builder.add(first, I64(k)), INTS)
                 builder.store(builder.add(builder.load(accumulator), own), accumulator)
         for k, accumulator in enumerate(sums):
             lanes.store(builder.load(accumulator), values[2], k)
@@ -353,7 +310,8 @@ def _screen_block(
             at[4], at[5] = counts + 4 * 8 * LANES * table.rated[q], one + size * (1 + q)
             at[6], at[7] = two + size * (1 + q), single + 4 * 2 * LANES * (1 + q)
             at[NUMBERS] = scratch.numbers.ctypes.data + 4 * PAIR_NUMBERS * (rated * place + q)
-            if _bound_conjunctions(at.ctypes.data):
+            boxes = _bound_boxes_of_both(at.ctypes.data) if classes == 2 else _bound_boxes_of_class(at.ctypes.data)
+            if boxes:
                 lanes |= _test_conjunctions(at.ctypes.data)
             lanes |= _test_interactions(at.ctypes.data)
         if lanes:
@@ -447,6 +405,8 @@ def _fill_sides(all_rows: Any, of_class: Any, both: bool, least: float, numbers:
     p, reach = of_class[0, 0] / all_rows[0, 0], 0.0
     numbers[TABLE_SHARE], numbers[TABLE_SPREAD] = p, least * 2 * p * (1 - p)
     numbers[TABLE_SLOPE] = least * 2 * (min(p, 1 - p) if both else 1 - p) / 3
+    scale = _fill_bound(all_rows[0, 0], numbers)
+    most, most_of_others = _most(p), _most(1 - p)
     for side in range(SIDES):
         rows, part = _side(all_rows, side // 4, side % 4), _side(of_class, side // 4, side % 4)
         share = part / rows if rows > 0 else 0.0
@@ -456,17 +416,32 @@ def _fill_sides(all_rows: Any, of_class: Any, both: bool, least: float, numbers:
         numbers[SLOPE + side] = least / CONDITIONS * 2 * rest / 3
         numbers[ROWS + side] = rows
         numbers[BEYOND + side] = part - p * rows
-        reach = max(reach, _reach(part, share, p))
+        numbers[SCALED + side] = scale * (part - p * rows)
+        # A part of a side reaches most with all its rows of the class and no others.
+        reach = max(reach, part * min(most, CONDITIONS * _most(share)))
         if both:
-            reach = max(reach, _reach(rows - part, 1 - share, 1 - p))
+            reach = max(reach, (rows - part) * min(most_of_others, CONDITIONS * _most(1 - share)))
     return reach
 
 
 @kernel
-def _reach(own: float, share: float, table_share: float) -> float:
-    """The most that a part of a side can reach: with all its rows of the class and no others."""
-    of_table = own * (1 - table_share) / (2 * (table_share + (1 - table_share) / 3))
-    return min(of_table, CONDITIONS * own * (1 - share) / (2 * (share + (1 - share) / 3)))
+def _most(share: float) -> float:
+    """The most that a row of a class can add to a strength among rows with this share of the class."""
+    return (1 - share) / (2 * (share + (1 - share) / 3))
+
+
+@kernel
+def _fill_bound(rows: float, numbers: Any) -> float:
+    """Fill in what the bound of boxes needs; return its unit: d rows beyond the expectation are scale · d there.
+
+    d (d − slope) > spread · n is then d (d − slope) > n. The rounding of d is at most e, since that of each of the five
+    counts that d is made of is at most 2⁻²² of all rows: d may be e larger.
+    """
+    scale = 1 / np.sqrt(max(numbers[TABLE_SPREAD], 1e-12))
+    e = rows * scale * 2.0**-19
+    numbers[SCALE], numbers[SCALED_SHARE] = scale, -scale * numbers[TABLE_SHARE]
+    numbers[SCALED_SLOPE], numbers[ROOM] = scale * numbers[TABLE_SLOPE] - 2 * e, -e * e
+    return float(scale)
 
 
 @kernel
@@ -482,27 +457,31 @@ def _side(counts: Any, first: int, second: int) -> float:
 @kernel
 def _fill_interaction(table: Any, f: int, g: int, cells: Any, least: float, numbers: Any) -> float:
     """Fill in what the bound of interactions needs; return the most that any third feature could reach."""
-    af, bf, ag, bg = table.scales[f, 0], table.scales[f, 1], table.scales[g, 0], table.scales[g, 1]
-    wf, wg, rows = table.scales[f, 2:], table.scales[g, 2:], cells[0]
-    squares = bf * bf * bg * bg * rows[0, 0]
+    s, k = table.scales, INTERACTION
+    af, bf, ag, bg = s[f, 0], s[f, 1], s[g, 0], s[g, 1]
+    rows = cells[0, 0, 0]
+    squares = bf * bf * bg * bg * rows
     for a in range(2):
-        squares += wf[a] * bg * bg * rows[1 + a, 0] + bf * bf * wg[a] * rows[0, 1 + a]
+        squares += s[f, 2 + a] * bg * bg * cells[0, 1 + a, 0] + bf * bf * s[g, 2 + a] * cells[0, 0, 1 + a]
         for b in range(2):
-            squares += wf[a] * wg[b] * rows[1 + a, 1 + b]
+            squares += s[f, 2 + a] * s[g, 2 + b] * cells[0, 1 + a, 1 + b]
     for q in range(len(table.rated)):
-        c = table.rated[q]
-        share, part, out = table.totals[c] / rows[0, 0], cells[1 + q], numbers[q, INTERACTION:]
-        both = part[1:, 1:].sum() - share * rows[1:, 1:].sum()
-        first, second = part[1:, 0].sum() - share * rows[1:, 0].sum(), part[0, 1:].sum() - share * rows[0, 1:].sum()
-        out[0], out[1], out[2], out[3] = af * ag, af * bg, bf * ag, bf * bg
-        out[4], out[5] = af * ag * both - af * bg * first - bf * ag * second, share
+        share = table.totals[table.rated[q]] / rows
+        both = first = second = 0.0
+        for a in range(1, 3):
+            first += cells[1 + q, a, 0] - share * cells[0, a, 0]
+            second += cells[1 + q, 0, a] - share * cells[0, 0, a]
+            for b in range(1, 3):
+                both += cells[1 + q, a, b] - share * cells[0, a, b]
+        numbers[q, k], numbers[q, k + 1], numbers[q, k + 2], numbers[q, k + 3] = af * ag, af * bg, bf * ag, bf * bg
+        numbers[q, k + 4], numbers[q, k + 5] = af * ag * both - af * bg * first - bf * ag * second, share
         for a in range(2):
             for b in range(2):
-                out[6 + 2 * a + b] = wf[a] * wg[b]
-            out[10 + a], out[12 + a] = bg * bg * wf[a], bf * bf * wg[a]
-        out[14], out[15] = bf * bf * bg * bg, squares
-        out[16], out[17] = 2 * least * share * (1 - share), 2 * least / 3
-    return 1.5 * _sum_of_products(rows, af, bf, ag, bg)
+                numbers[q, k + 6 + 2 * a + b] = s[f, 2 + a] * s[g, 2 + b]
+            numbers[q, k + 10 + a], numbers[q, k + 12 + a] = bg * bg * s[f, 2 + a], bf * bf * s[g, 2 + a]
+        numbers[q, k + 14], numbers[q, k + 15] = bf * bf * bg * bg, squares
+        numbers[q, k + 16], numbers[q, k + 17] = 2 * least * share * (1 - share), 2 * least / 3
+    return 1.5 * _sum_of_products(cells[0], af, bf, ag, bg)
 
 
 @kernel

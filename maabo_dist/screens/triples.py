@@ -15,21 +15,19 @@ gives the same strongest triples.
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from math import comb
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from maabo_dist.screens import triple_kernel
 from maabo_dist.screens.blocks import triple_blocks
+from maabo_dist.screens.lanes import LANES, in_lanes
 from maabo_dist.screens.pairs import BitTable
 
 # The second features whose counts with all later ones are kept at a time.
 TILE = 32
 LN_2 = 0.6931471805599453
-LANES = triple_kernel.LANES
-
-T = TypeVar("T", bound=np.generic)
 
 
 class TripleTable(NamedTuple):
@@ -65,11 +63,11 @@ class TripleTable(NamedTuple):
         return cls(
             *table,
             words=words,
-            lanes=_in_lanes(words),
+            lanes=in_lanes(words),
             rated=rated,
-            singles=_in_lanes(singles.astype(np.float32)),
+            singles=in_lanes(singles.astype(np.float32)),
             scales=scales,
-            lane_scales=_in_lanes(scales.astype(np.float32)),
+            lane_scales=in_lanes(scales.astype(np.float32)),
         )
 
 
@@ -78,13 +76,6 @@ def _scales(table: BitTable) -> npt.NDArray[np.float64]:
     a = 1.0 / np.maximum(mean, 2.0 - mean)
     b = a * mean
     return np.stack([a, b, a * a - 2 * a * b, 3 * a * a - 2 * a * b], axis=1)
-
-
-def _in_lanes(values: npt.NDArray[T]) -> npt.NDArray[T]:
-    """(D, …) as (blocks, …, lanes)."""
-    padded = np.zeros((-(-len(values) // LANES) * LANES, *values.shape[1:]), values.dtype)
-    padded[: len(values)] = values
-    return np.ascontiguousarray(np.moveaxis(padded.reshape(-1, LANES, *values.shape[1:]), 1, -1))
 
 
 class Scratch(NamedTuple):
@@ -155,12 +146,14 @@ class Triples:
 
     @classmethod
     def strongest(cls, parts: "list[Triples]", most: int) -> "Triples":
-        """Return the strongest of several lists, at most `most` of each kind."""
+        """Return the strongest of several lists, at most `most` of each kind; a triple twice is as strong as once."""
         parts = [cls.empty(), *parts]
         kinds = np.concatenate([part.kinds for part in parts])
         features = np.concatenate([part.features for part in parts])
         strengths = np.concatenate([part.strengths for part in parts])
         order = np.lexsort([*features.T[::-1], -strengths, kinds])
+        sets = np.column_stack([kinds, features])[order]
+        order = order[np.sort(np.unique(sets, axis=0, return_index=True)[1])]
         kinds = kinds[order]
         rank = np.arange(len(order)) - np.searchsorted(kinds, kinds)
         best = order[rank < most]

@@ -2,7 +2,8 @@
 
     pairs:    (first, second) of each pair, int32 | strength of each pair, float64       all little-endian
     triples:  kind of each triple, int32 | (first, second, third), int32 | strength, float64
-    screen:   features, pairs, triples: three uint32 | features, int32 | pairs, int32 | triples, int32
+    screen:   features, pairs, triples, classes: four uint32 | features, int32 | pairs, int32 | triples, int32
+              | strength of the untried triples of each class, float64; there are no classes if there are no triples
 
 An answer has the pairs or triples of one block; the ledger stores the screen of a whole table.
 """
@@ -17,7 +18,7 @@ from maabo_dist.screens.screen import Screen
 from maabo_dist.screens.triples import Triples
 
 PAIR_BYTES, TRIPLE_BYTES = 16, 24
-HEAD_BYTES = 12
+HEAD_BYTES = 16
 
 
 def pack_pairs(pairs: Pairs) -> bytes:
@@ -76,24 +77,29 @@ def unpack_triples(data: bytes, start: int, stop: int, features: int, kinds: int
 def pack_screen(screen: Screen) -> bytes:
     """Pack everything that a search needs of a screen."""
     parts = screen.features, screen.pairs, screen.triples
-    head = np.array([len(part) for part in parts], "<u4")
-    return head.tobytes() + b"".join(part.astype("<i4").tobytes() for part in parts)
+    head = np.array([*(len(part) for part in parts), len(screen.untried)], "<u4")
+    untried = np.array(screen.untried, "<f8")
+    return head.tobytes() + b"".join(part.astype("<i4").tobytes() for part in parts) + untried.tobytes()
 
 
 def unpack_screen(data: bytes, features: int) -> Screen:
     """Unpack the screen of a table with this many features."""
-    head = np.frombuffer(data[:HEAD_BYTES], "<u4") if len(data) >= HEAD_BYTES else np.zeros(3, "<u4")
-    count, pair_count, triple_count = map(int, head)
-    if count != features or len(data) != HEAD_BYTES + 4 * count + 8 * pair_count + 12 * triple_count:
+    head = np.frombuffer(data[:HEAD_BYTES], "<u4") if len(data) >= HEAD_BYTES else np.zeros(4, "<u4")
+    count, pair_count, triple_count, classes = map(int, head)
+    numbers = count + 2 * pair_count + 3 * triple_count
+    if count != features or len(data) != HEAD_BYTES + 4 * numbers + 8 * classes:
         raise FormatError(f"A packed screen of {len(data)} bytes is not one of {features} features.")
-    values = np.frombuffer(data, "<i4", offset=HEAD_BYTES).astype(np.int32)
+    values = np.frombuffer(data, "<i4", numbers, HEAD_BYTES).astype(np.int32)
+    untried = np.frombuffer(data, "<f8", offset=HEAD_BYTES + 4 * numbers)
     order, pairs, triples = np.split(values, [count, count + 2 * pair_count])
     pairs, triples = pairs.reshape(pair_count, 2), triples.reshape(triple_count, 3)
     if not np.array_equal(np.sort(order), np.arange(features)) or not (
         _are_subsets(pairs, features) and _are_subsets(triples, features)
     ):
         raise FormatError("A packed screen names features that the table does not have, or one of them twice.")
-    return Screen(order, pairs, triples)
+    if not np.isfinite(untried).all():
+        raise FormatError("A packed screen contains a strength that is not finite.")
+    return Screen(order, pairs, triples, tuple(untried.tolist()))
 
 
 def _are_subsets(subsets: npt.NDArray[np.int32], features: int) -> bool:

@@ -9,10 +9,14 @@ from maabo_dist.settings import MiningSettings
 
 # Each feature is cut into so many levels for screens, near the thirds of its training rows.
 LEVELS = 3
+NO_OTHER = "No triple without a tree reaches the weakest published finding at these levels."
+OTHERS = "Triples without a tree may be as strong as the weakest published finding."
 
 
-def describe_completeness(plan: SearchPlan, settings: MiningSettings, trees: int) -> Completeness:
-    """Describe a search that grew `trees` trees."""
+def describe_completeness(
+    plan: SearchPlan, settings: MiningSettings, trees: int, no_other_triple: bool | None = None
+) -> Completeness:
+    """Describe a search that grew `trees` trees; `no_other_triple` is that of `Completeness`."""
     pairs = comb(plan.features, 2) if plan.screened else 0
     triples = comb(plan.features, TRIPLE) if plan.triples else 0
     statement = _describe_trees(plan, settings, trees)
@@ -20,9 +24,25 @@ def describe_completeness(plan: SearchPlan, settings: MiningSettings, trees: int
         counted = f"all {large_number(pairs)} pairs"
         if triples:
             counted += f" and all {large_number(triples)} triples"
-        statement = f"{counted} of features were counted, at {LEVELS} levels a feature; {statement}"
+        statement = f"{counted} of features were counted, {describe_levels(plan)}; {statement}"
         statement = statement[0].upper() + statement[1:]
-    return Completeness(pairs=pairs, triples=triples, all_subsets=trees == plan.space_size, statement=statement)
+    if no_other_triple is not None:
+        statement += f" {NO_OTHER if no_other_triple else OTHERS}"
+    return Completeness(
+        pairs=pairs,
+        triples=triples,
+        no_other_triple=no_other_triple,
+        all_subsets=trees == plan.space_size,
+        statement=statement,
+    )
+
+
+def describe_levels(plan: SearchPlan) -> str:
+    """Say at which cuts the screens count."""
+    text = f"at {LEVELS} levels a feature"
+    if plan.tenths and (plan.sixths or not plan.triples):
+        return f"{text} and again in the tails"
+    return f"{text}, pairs again in the tails" if plan.tenths else text
 
 
 def _describe_trees(plan: SearchPlan, settings: MiningSettings, trees: int) -> str:

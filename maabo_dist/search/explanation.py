@@ -6,6 +6,7 @@ from math import comb
 from maabo_dist.contract.wording import large_number
 from maabo_dist.data.split import MAX_TREE_ROWS
 from maabo_dist.screens.blocks import triples_seconds
+from maabo_dist.search.completeness import describe_levels
 from maabo_dist.search.plan import (
     MAX_SEEDED,
     MIN_SHUFFLES,
@@ -94,8 +95,10 @@ def _triples(plan: SearchPlan, settings: MiningSettings, rows: int | None, class
 
 def _screens(plan: SearchPlan, settings: MiningSettings, rows: int | None, classes: int) -> str:
     if plan.screened:
+        tails = f", {describe_levels(plan)}" if plan.tenths else ""
         return (
-            f"single features and pairs{_triples(plan, settings, rows, classes)}, as there are more subsets than trees"
+            f"single features and pairs{_triples(plan, settings, rows, classes)}{tails}, as there are more subsets "
+            "than trees"
         )
     if settings.preset != "auto":
         return f"none, as --preset {settings.preset} has none"
@@ -203,7 +206,7 @@ def _certification(
 def _certification_by_shuffles(plan: SearchPlan, settings: MiningSettings, rows: int | None, classes: int) -> str:
     if settings.certify == "off":
         return (
-            "certification: a bound on the number of possible rules, with as many rows as these are worth; an "
+            "certification: a bound on the number of possible rules, applied to the effective number of rows; an "
             "approximation (--certify off)"
         )
     shuffles = planned_shuffles(plan, settings, rows=rows or 0, classes=classes, independent=False)

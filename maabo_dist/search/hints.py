@@ -7,7 +7,10 @@ With several sizes of subsets, seeds and completions take turns between the size
 keeps its size in half of the draws, and has one feature more or less in the others.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import combinations
 from math import comb
 from typing import Any
 
@@ -125,25 +128,40 @@ class SizeHints:
         self._drawn = size - rules.required
 
     def seeds(self, count: int, start: int, stream: int) -> Subsets:
-        """Return the triples of the screen, which come first however often they are asked for, and then others in turn.
+        """Return the sets of the screen, which come first however often they are asked for, and then others in turn.
 
         These are the most promising features together, in a fixed order; completed pairs; draws by rank.
         """
         combinations = self._combinations(start // 3, count)
-        completions = self.completions(count, draws.mix(stream))
+        completions = _interleave([self._ordered(start // 6, count), self.completions(count, draws.mix(stream))])
         others = _interleave([combinations, completions, self.scattered(count, draws.mix(stream ^ 1))])
-        return np.concatenate([self.triples(draws.mix(stream ^ 2)), others])
+        return np.concatenate([self.sets(draws.mix(stream ^ 2)), others])
 
-    def triples(self, stream: int) -> Subsets:
-        """The triples of the screen; for larger subsets, two that overlap, or one and further features."""
-        triples = self._rules.screen.triples
-        if self._size < TRIPLE or not len(triples):
+    def sets(self, stream: int) -> Subsets:
+        """The triples and conjunctions of the screen; for larger subsets, unions of triples, and each with others."""
+        screen = self._rules.screen
+        parts = [screen.conjunctions[self._size]] if self._size in screen.conjunctions else []
+        if self._size == TRIPLE:
+            parts.append(screen.triples)
+        elif self._size > TRIPLE and len(screen.triples):
+            uniform = _uniform(stream, len(screen.triples), self._size - TRIPLE)
+            further = self._draw_features(uniform, draws.mix(stream))
+            parts += [self._unions, np.concatenate([screen.triples, further], axis=1)]
+        if not parts:
             return np.empty((0, self._size), np.int32)
-        uniform = _uniform(stream, len(triples), self._size - TRIPLE)
-        subsets = np.concatenate([triples, self._draw_features(uniform, draws.mix(stream))], axis=1)
-        for number, union in _unions(triples, self._size):
-            subsets[number] = union
-        return self._fit(subsets, stream)
+        return self._fit(_interleave(parts), stream)
+
+    def _ordered(self, start: int, count: int) -> Subsets:
+        """The pairs from this one on, the strongest first, each with further features."""
+        pairs = self._pairs[start : start + count]
+        if not len(pairs):
+            return np.empty((0, self._size), np.int32)
+        uniform = _uniform(draws.mix(start), len(pairs), max(0, self._size - 2))
+        return self._fit(np.concatenate([pairs, self._draw_features(uniform, start)], axis=1), start)
+
+    @cached_property
+    def _unions(self) -> Subsets:
+        return _unions(self._rules.screen.triples, self._size)
 
     def scattered(self, count: int, stream: int) -> Subsets:
         """Promising features, each drawn by its rank in the screen."""
@@ -185,14 +203,15 @@ class SizeHints:
         return self._rules.fit(features, self._size, stream)
 
 
-def _unions(triples: npt.NDArray[np.int32], size: int) -> Iterator[tuple[int, list[int]]]:
-    """Each triple's number, and its union with the first other triple that makes it a subset of `size`, if any does."""
+def _unions(triples: npt.NDArray[np.int32], size: int) -> Subsets:
+    """Unions of two triples with so many features: those that most pairs of triples have first, then the first found.
+
+    A conjunction of four conditions makes four triples strong, and is the union of any two of them.
+    """
     sets = [frozenset(triple.tolist()) for triple in triples]
-    for number, own in enumerate(sets):
-        unions = (own | other for other in sets)
-        union = next((union for union in unions if len(union) == size > TRIPLE), None)
-        if union is not None:
-            yield number, sorted(union)
+    counts = Counter(union for first, second in combinations(sets, 2) if len(union := first | second) == size)
+    unions = [sorted(union) for union, _ in counts.most_common(len(triples))]
+    return np.array(unions, np.int32).reshape(len(unions), size)
 
 
 def _interleave(parts: Sequence[Subsets]) -> Subsets:

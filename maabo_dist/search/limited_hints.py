@@ -50,7 +50,8 @@ class LimitTable:
         # If nothing is left to draw, every list is completed by what is required.
         triples = screen.triples[~excluded[screen.triples].any(axis=1)]
         drawn = drawn if len(drawn) else screen.features
-        return cls(columns, groups, required, Screen(drawn, pairs[~apart], triples))
+        conjunctions = {size: sets[~excluded[sets].any(axis=1)] for size, sets in screen.conjunctions.items()}
+        return cls(columns, groups, required, Screen(drawn, pairs[~apart], triples, (), conjunctions))
 
     def fit(self, features: npt.NDArray[np.int32], size: int, stream: int) -> npt.NDArray[np.int32]:
         """Return subsets of `size`, sorted; rows without enough features that go together are left out.

@@ -7,10 +7,19 @@ are pure, how many rules there are to choose from, and how fast the machines are
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import comb
+from typing import Any
 
 from maabo_dist.data.split import MAX_TREE_ROWS, held_out_share
 from maabo_dist.errors import SettingsError
-from maabo_dist.screens.blocks import screen_seconds, triples_seconds
+from maabo_dist.screens.blocks import (
+    MIN_ROWS_FOR_SIXTHS,
+    MIN_ROWS_FOR_TENTHS,
+    WORD,
+    ScreenPlan,
+    screen_seconds,
+    triples_seconds,
+)
 from maabo_dist.search.limits import NO_LIMITS, SubsetLimits
 from maabo_dist.settings import MAX_DEFAULT_TREES, MIN_DEFAULT_TREES, MiningSettings
 
@@ -31,6 +40,9 @@ SECONDS_PER_TREE, SECONDS_PER_CELL = 16e-6, 1.5e-9
 # Fitted to searches of 200 to 20,000 rows, 10 to 200 columns and 2 to 5 classes; most take 0.7 to 1.3 times as long.
 REPEAT_SECONDS_PER_LEAF, REPEAT_SECONDS_PER_CELL = 1.5e-6, 3e-9
 REPEAT_SECONDS_PER_STEP, REPEAT_SECONDS_PER_CANDIDATE = 0.5e-3, 0.2e-6
+# For each pair that is screened, each of its classes, and each word of its rows. The kernel is faster by now; these
+# stay as they are, because they decide what is certified.
+REPEAT_SECONDS_PER_PAIR = (40e-9, 25e-9, 2.2e-9)
 # Leaves of fewer training rows are rare.
 ROWS_PER_LEAF = 5
 
@@ -72,11 +84,21 @@ class SearchPlan:
     limits: SubsetLimits = NO_LIMITS
     # True if the screens count all triples too.
     triples: bool = False
+    # True if pairs are also counted at tenths of the rows, and triples at sixths: narrow rules are hidden at thirds.
+    tenths: bool = False
+    sixths: bool = False
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """All sizes of subsets, ascending."""
         return (*self.smaller_sizes, self.subset_size)
+
+    @property
+    def screens(self) -> ScreenPlan:
+        """What the screens count. They grow conjunctions of the sizes of which they do not count all sets."""
+        counted = TRIPLE if self.triples else TRIPLE - 1
+        grown = tuple(size for size in self.sizes if size > counted) if self.screened else ()
+        return ScreenPlan(self.triples, self.tenths, self.sixths, grown)
 
     @classmethod
     def settle(
@@ -87,13 +109,14 @@ class SearchPlan:
         *,
         rows: int = 0,
         classes: int = 2,
+        rarest: int = 0,
         independent: bool = True,
     ) -> "SearchPlan":
         """Check the settings against the table and settle the open values.
 
         `columns` has the column of each feature, without the probes, which come last. `rows` and `classes` are those of
-        the table, and `independent` is False if rows come in groups or have weights: they decide whether all triples
-        are affordable.
+        the table, `rarest` are the rows of its rarest class, and `independent` is False if rows come in groups or have
+        weights: they decide whether all triples are affordable, and at which cuts.
         """
         if settings.strategy == "single":
             return cls(features, features, 1, 1, 1, 1, 1, features, None)
@@ -122,7 +145,12 @@ class SearchPlan:
             smaller_sizes=tuple(smaller),
             limits=limits,
         )
-        return replace(plan, triples=_screens_triples(plan, settings, rows, classes, independent=independent))
+        plan = replace(plan, triples=_screens_triples(plan, settings, rows, classes, independent=independent))
+        trained = rarest * tree_rows(settings, rows) / max(1, rows)
+        finer = replace(plan, tenths=screened and trained >= MIN_ROWS_FOR_TENTHS)
+        if not finer.triples or trained < MIN_ROWS_FOR_SIXTHS:
+            return finer
+        return replace(finer, sixths=_affords_sixths(plan, settings, rows, classes, independent=independent))
 
 
 def _screens_triples(plan: SearchPlan, settings: MiningSettings, rows: int, classes: int, *, independent: bool) -> bool:
@@ -144,6 +172,17 @@ def _screens_triples(plan: SearchPlan, settings: MiningSettings, rows: int, clas
         for choice in (plan, replace(plan, triples=True))
     )
     return fewer >= shuffles
+
+
+def _affords_sixths(plan: SearchPlan, settings: MiningSettings, rows: int, classes: int, *, independent: bool) -> bool:
+    """True if all triples can be counted a second time within the limits of the first."""
+    if settings.complete == "triples":
+        return True
+    seconds = 2 * triples_seconds(plan.features, round(tree_rows(settings, rows)), classes)
+    table: dict[str, Any] = {"rows": rows, "classes": classes, "independent": independent}
+    shuffles, fewer = (planned_shuffles(choice, settings, **table) for choice in (plan, replace(plan, sixths=True)))
+    affordable = max(MAX_TRIPLE_SECONDS / (1 + shuffles), plan.trees * tree_seconds(plan, settings, rows=rows))
+    return seconds <= affordable and fewer >= shuffles
 
 
 def _settle_subset_sizes(settings: MiningSettings, features: int) -> tuple[int, ...]:
@@ -235,7 +274,10 @@ def tree_seconds(plan: SearchPlan, settings: MiningSettings, *, rows: int) -> fl
 
 def _screen_seconds(plan: SearchPlan, settings: MiningSettings, rows: int, classes: int) -> float:
     training = round(tree_rows(settings, rows))
-    return screen_seconds(plan.features, training, classes, triples=plan.triples) if plan.screened else 0.0
+    if not plan.screened:
+        return 0.0
+    seconds = screen_seconds(plan.features, training, classes, triples=plan.triples)
+    return seconds + (triples_seconds(plan.features, training, classes) if plan.sixths else 0.0)
 
 
 def repeat_seconds(plan: SearchPlan, settings: MiningSettings, *, rows: int, classes: int) -> float:
@@ -250,7 +292,16 @@ def repeat_seconds(plan: SearchPlan, settings: MiningSettings, *, rows: int, cla
     step = REPEAT_SECONDS_PER_STEP
     if settings.strategy == "maabo":
         step += REPEAT_SECONDS_PER_CANDIDATE * (plan.space_size if plan.candidates is None else plan.candidates)
-    return plan.trees * tree + plan.trees / plan.batch * step + _screen_seconds(plan, settings, rows, classes)
+    return plan.trees * tree + plan.trees / plan.batch * step + _repeat_screen_seconds(plan, settings, rows, classes)
+
+
+def _repeat_screen_seconds(plan: SearchPlan, settings: MiningSettings, rows: int, classes: int) -> float:
+    if not plan.screened:
+        return 0.0
+    training, (fixed, per_class, per_word) = round(tree_rows(settings, rows)), REPEAT_SECONDS_PER_PAIR
+    pairs = comb(plan.features, 2) * (fixed + per_class * classes + per_word * (training / WORD + classes / 2))
+    triples = triples_seconds(plan.features, training, classes) if plan.triples else 0.0
+    return pairs + triples * (2 if plan.sixths else 1)
 
 
 def tree_rows(settings: MiningSettings, rows: int) -> float:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -70,10 +71,20 @@ class Forest:
 
     def first(self, count: int) -> "Forest":
         """Return the first `count` trees, as views."""
-        nodes = slice(0, self.offsets[count])
+        return self._between(0, count)
+
+    def divide(self, sizes: Sequence[int]) -> list["Forest"]:
+        """Return forests of these sizes, one after the other, as views: the inverse of `concatenate`."""
+        if len(sizes) == 1:
+            return [self]
+        ends = [*accumulate(sizes)]
+        return [self._between(end - size, end) for size, end in zip(sizes, ends, strict=True)]
+
+    def _between(self, start: int, stop: int) -> "Forest":
+        nodes = slice(self.offsets[start], self.offsets[stop])
         return Forest(
-            offsets=self.offsets[: count + 1],
-            **{name: getattr(self, name)[:count] for name in TREE_ARRAYS},
+            offsets=self.offsets[start : stop + 1] - self.offsets[start],
+            **{name: getattr(self, name)[start:stop] for name in TREE_ARRAYS},
             **{name: getattr(self, name)[nodes] for name in NODE_ARRAYS},
         )
 

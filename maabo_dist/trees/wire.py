@@ -201,6 +201,12 @@ def write_segment(path: Path, frames: Iterable[Frame]) -> str:
     return digest.hexdigest()
 
 
+def pack_segment(frames: Iterable[Frame]) -> tuple[bytes, str]:
+    """Return the content of a small segment, and its digest."""
+    data = b"".join(_pieces(frames))
+    return data, hashlib.sha256(data).hexdigest()
+
+
 def read_segment(path: Path, max_depth: int, classes: int) -> Iterator[Forest]:
     """Yield the trees of a segment in their order, some thousand at a time. Raises FormatError if it is damaged."""
     forests: list[Forest] = []
@@ -234,12 +240,6 @@ def read_frames(
                 file.seek(4 * count * size + length, 1)
             number += count
     return number
-
-
-def file_digest(path: Path) -> str:
-    """Return the digest that is the name of a segment."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _pieces(frames: Iterable[Frame]) -> Iterator[bytes]:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import dataset, parquet
 
+from maabo_dist.data.dataset_description import DatasetDescription
 from maabo_dist.data.datasets import Dataset
 from maabo_dist.errors import DatasetError
 
@@ -184,7 +185,14 @@ def test_files_elsewhere_are_read_through_fsspec(tmp_path):
 
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
-    [("true", "5", pa.string()), ("5", "true", pa.string()), ("5", "0.5", pa.float64()), ("true", "", pa.bool_())],
+    [
+        ("true", "5", pa.string()),
+        ("5", "true", pa.string()),
+        ("5", "0.5", pa.float64()),
+        ("true", "", pa.bool_()),
+        ("true", "0", pa.bool_()),
+        ("", "", pa.int64()),
+    ],
 )
 def test_a_csv_column_has_a_type_that_the_cells_of_all_files_have(tmp_path, first, second, expected):
     (tmp_path / "1.csv").write_text(f"a,b\n{first},1\n")
@@ -194,3 +202,27 @@ def test_a_csv_column_has_a_type_that_the_cells_of_all_files_have(tmp_path, firs
 
     assert opened.schema.field("a").type == expected
     assert sum(batch.cells.num_rows for batch in opened.batches(["a"])) == 2
+
+
+def test_decimal_commas_of_several_files_are_numbers(tmp_path):
+    (tmp_path / "1.csv").write_text("a;b\n1;x,y\n1.000,5;z\n")
+    (tmp_path / "2.csv").write_text("a;b\n2,25;\n;v\n")
+
+    frame = Dataset.open(tmp_path).read_frame()
+
+    assert frame["a"].iloc[:3].tolist() == [1.0, 1000.5, 2.25]
+    assert frame["a"].isna().tolist() == [False, False, False, True]
+    assert frame["b"].iloc[0] == "x,y"
+
+
+def test_partitions_of_text_files_are_columns(tmp_path):
+    for year in (2023, 2024):
+        (tmp_path / f"year={year}").mkdir()
+        (tmp_path / f"year={year}" / "part.csv").write_text("a,b\n1,x\n2,y\n")
+
+    opened = Dataset.open(tmp_path)
+
+    assert opened.names == ("a", "b", "year")
+    assert opened.read_frame()["year"].tolist() == [2023, 2023, 2024, 2024]
+    assert opened.read_frame(["year"])["year"].tolist() == [2023, 2023, 2024, 2024]
+    assert DatasetDescription.of(opened).open().read_frame(["year", "b"])["year"].sum() == 2 * (2023 + 2024)

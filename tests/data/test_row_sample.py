@@ -33,7 +33,8 @@ def sample_of(frame, folder, size=500, **plan):
     classes = read_classes(opened, TableSettings(target="y"), folder)
     made = replace(plan_sample(classes.totals, size, **PLAN), **plan)
     columns = [name for name in frame if name != "y"]
-    return draw_sample(opened, columns, classes, made, folder), classes, made
+    drawn, parts = draw_sample(opened, columns, classes, made, folder)
+    return drawn, parts, classes, made
 
 
 cells = st.one_of(st.none(), st.floats(allow_infinity=False), st.just(-0.0))
@@ -55,13 +56,13 @@ def test_hashes_of_rows_are_those_of_their_cells(rows):
 def test_rows_are_drawn_as_one_by_one(tmp_path, numbered):
     frame = table(2000)
     rates = (0.3 * numbered, 0.9 * numbered)
-    drawn, classes, plan = sample_of(frame, tmp_path, rates=rates, numbered=numbered)
+    drawn, of_rows, classes, plan = sample_of(frame, tmp_path, rates=rates, numbered=numbered)
     texts = frame["t"].where(frame["t"].notna(), None)
     rows = zip(classes.labels.tolist(), texts, frame["x"].tolist(), strict=True)
 
     parts, expected = slow.draw([slow.hash_row(row) for row in rows], classes.labels.tolist(), plan)
 
-    assert drawn.parts.tolist() == parts
+    assert of_rows.tolist() == parts
     assert len(drawn.frame) == len(expected)
     assert drawn.totals.sum() == 2000
 
@@ -73,26 +74,26 @@ def test_neither_the_order_nor_the_number_of_files_matters(tmp_path):
 
     pd.testing.assert_frame_equal(first.frame, second.frame)
     assert first.labels.tolist() == second.labels.tolist()
-    assert first.sample_parts.tolist() == second.sample_parts.tolist()
+    assert first.parts.tolist() == second.parts.tolist()
     assert (first.totals == second.totals).all()
     assert first.checksum == second.checksum
 
 
 def test_identical_rows_are_split_and_drawn_one_by_one(tmp_path):
     frame = pd.DataFrame({"x": [1] * 20_000, "y": ["no", "yes"] * 10_000})
-    drawn, _, plan = sample_of(frame, tmp_path, size=4000)
+    drawn, _, _, plan = sample_of(frame, tmp_path, size=4000)
 
     shares = drawn.totals.sum(axis=1) / 20_000
     assert shares == pytest.approx([0.56, 0.24, 0.2], abs=0.02)
     assert len(drawn.frame) == pytest.approx(4000, abs=300)
     assert plan.is_uniform
-    assert Part.HOLDOUT not in drawn.sample_parts
+    assert Part.HOLDOUT not in drawn.parts
 
 
 def test_all_mined_rows_of_a_rare_class_are_drawn(tmp_path):
     frame = table(20_000, levels=1000)
     frame.loc[:59, "y"] = "rare"
-    drawn, classes, plan = sample_of(frame, tmp_path, size=2000)
+    drawn, _, classes, plan = sample_of(frame, tmp_path, size=2000)
     rare = classes.classes.index("rare")
 
     assert plan.rates[rare] == 1.0
@@ -102,7 +103,7 @@ def test_all_mined_rows_of_a_rare_class_are_drawn(tmp_path):
 
 def test_rows_beyond_the_table_of_hashes_are_still_drawn_at_the_rate(tmp_path, monkeypatch):
     monkeypatch.setattr(row_sample, "MAX_NUMBERED", 4000)
-    drawn, _, plan = sample_of(table(20_000, levels=10**6), tmp_path, size=1500)
+    drawn, _, _, plan = sample_of(table(20_000, levels=10**6), tmp_path, size=1500)
 
     assert plan.numbered == 0.2
     assert len(drawn.frame) == pytest.approx(1500, abs=150)

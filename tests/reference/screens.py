@@ -2,15 +2,18 @@
 
 import numpy as np
 
+THIRDS = ((1, 3), (2, 3))
 
-def bins(codes):
-    """Return 0 below both cuts, 1 between them, 2 above; the cuts are the closest to thirds of the rows."""
+
+def bins(codes, cuts=THIRDS):
+    """Return how many cuts each value is above: 0 to 2 for thirds. A cut is the closest to its part of the rows."""
     rows, levels = len(codes), sorted(set(codes.tolist()))
-    cuts = []
-    for part in (1, 2):
-        below = {level: int((codes <= level).sum()) for level in levels[:-1]}
-        cuts.append(min(below, key=lambda level: (abs(3 * below[level] - part * rows), level), default=-1))
-    return (codes > cuts[0]).astype(int) + (codes > cuts[1])
+    below = {level: int((codes <= level).sum()) for level in levels[:-1]}
+    ranks = [
+        min(below, key=lambda level: (abs(parts * below[level] - part * rows), level), default=-1)
+        for part, parts in cuts
+    ]
+    return sum((codes > rank).astype(int) for rank in ranks)
 
 
 def chi_squared(cells, labels, classes):
@@ -24,10 +27,10 @@ def chi_squared(cells, labels, classes):
     return value
 
 
-def strengths(columns, rows):
+def strengths(columns, rows, cuts=THIRDS):
     """Return a (D, D) array of the information in a pair beyond its features; only f < g is filled."""
     labels, classes = columns.labels[rows], len(columns.classes)
-    binned = [bins(columns.codes[f][rows].astype(int)) for f in range(columns.count)]
+    binned = [bins(columns.codes[f][rows].astype(int), cuts) for f in range(columns.count)]
     single = [chi_squared(cells, labels, classes) for cells in binned]
     out = np.full((columns.count, columns.count), -np.inf)
     for f in range(columns.count):

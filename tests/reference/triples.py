@@ -36,11 +36,12 @@ def box_strength(conditions, own):
 
 def excess_strength(part, whole, own):
     """Return Bernstein's bound of −ln P(at least so many rows of the class)."""
-    if not part.any():
+    rows = np.count_nonzero(part)
+    if not rows:
         return 0.0
-    share = own[whole].mean()
-    expected = share * part.sum()
-    excess = own[part].sum() - expected
+    share = np.count_nonzero(whole & own) / np.count_nonzero(whole)
+    expected = share * rows
+    excess = np.count_nonzero(part & own) - expected
     return excess**2 / (2 * (1 - share) * (expected + excess / 3)) if excess > 1e-9 else 0.0
 
 

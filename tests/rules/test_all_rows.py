@@ -113,12 +113,15 @@ def test_counts_do_not_depend_on_row_groups_and_threads(tmp_path, threads):
         (Condition("amount", Op.ABOVE, 0.0), Condition("city", Op.IS, "Oslo")),
         (Condition("paid", Op.IS, "true"),),
     ]
+    progress = []
+
+    def report(done, rows):
+        progress.append((done, rows))
+
     whole, parts = (
-        AllRows(rows_of(frame, np.random.default_rng(2), source), (), threads) for source in (None, tmp_path)
+        AllRows(rows_of(frame, np.random.default_rng(2), source), (), threads, report) for source in (None, tmp_path)
     )
     whole.count_premises(premises)
-    progress = []
-    parts.progress = lambda done, rows: progress.append((done, rows))
     parts.count_premises(premises)
 
     for premise in premises:

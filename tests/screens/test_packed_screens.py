@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from maabo_dist.data.split import split_rows
 from maabo_dist.errors import FormatError
 from maabo_dist.screens.blocks import count_pairs, pair_blocks
-from maabo_dist.screens.pairs import BitTable, Pairs, screen_block
+from maabo_dist.screens.pairs import BitTable, Pairs, PairTable, screen_block
 from maabo_dist.screens.screen import Screen
 from maabo_dist.screens.triples import Triples, screen_triples
 from maabo_dist.screens.wire import (
@@ -36,7 +36,7 @@ def some_pairs(*features, strengths=(3.0, 2.0, 1.0)):
 @pytest.mark.parametrize("limit", [1, 5, 100])
 @pytest.mark.parametrize(("start", "stop"), pair_blocks(FEATURES, 3))
 def test_pairs_survive_a_round_trip(start, stop, limit):
-    pairs = screen_block(a_table(), start, stop, limit)
+    pairs = screen_block(PairTable.build(a_table()), start, stop, limit)
 
     unpacked = unpack_pairs(pack_pairs(pairs), start, stop, FEATURES, limit)
 

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maabo_dist.data.columns import Columns, Feature, FeatureKind
-from maabo_dist.data.split import split_rows
-from maabo_dist.screens.blocks import pair_blocks
-from maabo_dist.screens.pairs import BitTable, Pairs, screen_block, screen_pairs, single_strengths
+from maabo_dist.data.split import Split, split_rows
+from maabo_dist.screens.blocks import TENTHS, THIRDS, pair_blocks
+from maabo_dist.screens.pairs import BitTable, Pairs, PairTable, screen_block, screen_pairs, single_strengths
 from tests import factories
+from tests.reference import scalar_pairs
 from tests.reference import screens as slow
 
 
@@ -32,6 +33,36 @@ def test_strengths_equal_the_reference(seed, classes, rows):
     strengths = np.full_like(expected, -np.inf)
     strengths[pairs.features[:, 0], pairs.features[:, 1]] = pairs.strengths
     assert np.allclose(strengths, expected, rtol=1e-9, atol=1e-9)
+
+
+@st.composite
+def skewed_tables(draw):
+    """Tables with rare classes, strong features, features of two values, ties, and copies of other columns."""
+    random = np.random.default_rng(draw(st.integers(0, 10**6)))
+    rows, features, classes = draw(st.integers(20, 3000)), draw(st.integers(2, 60)), draw(st.integers(2, 6))
+    shares = random.dirichlet(np.full(classes, draw(st.sampled_from([0.1, 1.0, 10.0]))))
+    labels = random.choice(classes, rows, p=shares).astype(np.int32)
+    labels[:classes] = np.arange(classes)
+    matrix = random.normal(size=(features, rows)).round(draw(st.sampled_from([0, 1, 6])))
+    strong = random.random(features) < draw(st.sampled_from([0.0, 0.1, 0.9]))
+    matrix[strong] += 3 * labels
+    matrix[random.random(features) < 0.2] = matrix[0]
+    matrix[random.random(features) < 0.2] *= -1
+    names = tuple(Feature(f"x{k}", f"x{k}", FeatureKind.NUMBER) for k in range(features))
+    columns = Columns.from_matrix(matrix, labels, names, tuple(map(str, range(classes))), "y")
+    train = np.sort(random.permutation(rows)[: max(10, rows // 2)])  # it may lack a class
+    return BitTable.build(columns, Split(train, np.arange(0), np.arange(0)))
+
+
+@settings(max_examples=150, deadline=None)
+@given(skewed_tables(), st.sampled_from([1, 7, 200]))
+def test_pairs_and_strengths_equal_those_of_rating_every_pair(table, most):
+    expected = scalar_pairs.screen_pairs(table, most)
+
+    pairs = screen_pairs(table, most)
+
+    assert pairs.features.tolist() == expected.features.tolist()
+    assert pairs.strengths.tobytes() == expected.strengths.tobytes()
 
 
 def test_single_strengths_equal_the_reference():
@@ -93,7 +124,37 @@ def test_two_features_that_matter_only_together_come_first():
 def test_a_block_uses_only_its_own_first_features():
     _, _, table = a_table(5)
 
-    pairs = screen_block(table, 2, 4, 100)
+    pairs = screen_block(PairTable.build(table), 2, 4, 100)
 
     assert set(pairs.features[:, 0].tolist()) == {2, 3}
     assert len(pairs) == 5 + 4
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 1000), st.integers(1, 60))
+def test_pairs_at_two_kinds_of_cuts_are_the_strongest_at_either(seed, most):
+    columns = factories.make_columns(np.random.default_rng(seed), 300, 12, 2)
+    split = split_rows(columns.labels, test_size=0.3, seed=seed)
+    tables = [BitTable.build(columns, split, cuts) for cuts in (THIRDS, TENTHS)]
+
+    merged = Pairs.strongest([screen_pairs(table, most) for table in tables], most)
+
+    either = np.fmax(*(slow.strengths(columns, split.train, cuts) for cuts in (THIRDS, TENTHS)))
+    expected = sorted((-either[f, g], f, g) for f in range(12) for g in range(f + 1, 12))[:most]
+    assert merged.strengths == pytest.approx([-strength for strength, _, _ in expected], rel=1e-9, abs=1e-7)
+    assert len(np.unique(merged.features, axis=0)) == len(merged)
+
+
+def test_a_rule_in_the_tails_of_two_features_shows_at_tenths():
+    random = np.random.default_rng(2)
+    matrix = random.random((40, 6000))
+    inside = (matrix[3] > 0.92) & (matrix[9] < 0.08)
+    labels = np.where(random.random(6000) < np.where(inside, 0.9, 0.3), 1, 0)
+    features = tuple(Feature(f"x{k}", f"x{k}", FeatureKind.NUMBER) for k in range(40))
+    columns = Columns.from_matrix(matrix, labels.astype(np.int32), features, ("no", "yes"), "y")
+    split = split_rows(columns.labels, test_size=0.3, seed=0)
+
+    thirds, tenths = (screen_pairs(BitTable.build(columns, split, cuts), 780) for cuts in (THIRDS, TENTHS))
+
+    assert tenths.features[0].tolist() == [3, 9]
+    assert thirds.features.tolist().index([3, 9]) > 20

@@ -5,11 +5,13 @@ import pytest
 
 from maabo_dist.data.columns import Columns, Feature, FeatureKind
 from maabo_dist.mining.local import mine
+from maabo_dist.rules.boxes import weakest_strengths
 from maabo_dist.screens.screen import MAX_TRIPLES
 from maabo_dist.screens.triples import least_strength
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study
 from tests.reference import triples as slow
+from tests.reference.boxes import box_strength
 
 FEATURES = 16
 MINING = {"trees": 150, "initial": 130, "seeded": 1.0, "min_samples": 5}
@@ -47,14 +49,59 @@ def test_every_triple_that_is_among_the_strongest_by_brute_force_gets_a_tree(see
         assert tried.issuperset(best)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_no_triple_without_a_tree_is_as_strong_by_brute_force_as_a_finding_if_the_statement_says_so(seed):
+    study = Study.build(columns(seed), MiningSettings(**MINING))
+    strengths = slow.strengths(study.columns, study.tree_split.train)
+    result = mine(columns(seed), MiningSettings(**MINING), keep_records=True)
+    tried, weakest = set(map(tuple, result.records.subsets.tolist())), finding_strengths(result, study)
+    untried = {
+        label: max(strength for (kind, triple), strength in strengths.items() if kind == label and triple not in tried)
+        for label in weakest
+    }
+
+    # The bound of the screen counts every triple that it did not choose, also those that got a tree later.
+    if result.search.completeness.no_other_triple:
+        assert all(untried[label] < weakest[label] for label in weakest)
+    else:
+        assert any(untried[label] >= least_strength(FEATURES) / 2 for label in weakest)
+
+
+def finding_strengths(result, study):
+    """The strength of the weakest finding of each class, by its definition."""
+    rows, weakest = study.tree_split.train, {}
+    for rule in result.rules:
+        conditions = [
+            (study.columns.column(feature)[rows] > bound) == large
+            for (feature, large), bound in zip(rule.logic, rule.bounds, strict=True)
+        ]
+        strength = box_strength(conditions, study.columns.labels[rows] == rule.label)
+        weakest[rule.label] = min(strength, weakest.get(rule.label, np.inf))
+    return weakest
+
+
+def test_the_strengths_of_findings_are_those_of_their_definition():
+    study = Study.build(columns(), MiningSettings(**MINING))
+    result = mine(columns(), MiningSettings(**MINING))
+
+    assert len(result.rules) > 1
+    assert weakest_strengths(result.rules, study) == pytest.approx(finding_strengths(result, study))
+
+
 def test_a_search_with_triples_says_so():
     complete = completeness(**MINING)
 
     assert (complete.pairs, complete.triples, complete.all_subsets) == (120, 560, False)
+    assert complete.no_other_triple
     assert complete.statement == (
-        "All 120 pairs and all 560 triples of features were counted, at 3 levels a feature; trees were grown on 150 of "
-        "the 560 subsets of 3 features, the strongest triples first."
+        "All 120 pairs and all 560 triples of features were counted, at 3 levels a feature, pairs again in the tails; "
+        "trees were grown on 150 of the 560 subsets of 3 features, the strongest triples first. No triple without a "
+        "tree reaches the weakest published finding at these levels."
     )
+
+
+def test_a_search_whose_strongest_triples_do_not_all_have_a_tree_does_not_compare_them():
+    assert completeness(**MINING | {"initial": 10, "trees": 20}).no_other_triple is None
 
 
 def test_a_search_with_pairs_alone_says_so():
@@ -62,8 +109,8 @@ def test_a_search_with_pairs_alone_says_so():
 
     assert (complete.pairs, complete.triples) == (120, 0)
     assert complete.statement == (
-        "All 120 pairs of features were counted, at 3 levels a feature; trees were grown on 150 of the 560 subsets of "
-        "3 features."
+        "All 120 pairs of features were counted, at 3 levels a feature and again in the tails; trees were grown on 150 "
+        "of the 560 subsets of 3 features."
     )
 
 

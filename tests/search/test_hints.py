@@ -33,9 +33,10 @@ def by_index(subsets):
 
 def test_seeds_alternate_between_the_core_completed_pairs_and_draws_by_rank():
     sampler = HintSampler(SPACE, SCREEN)
+    drawn, ordered = sampler.completions(40, draws.mix(1)).tolist(), with_pairs_in_order(sampler)
     kinds = (
         core(0, 40),
-        sampler.completions(40, draws.mix(1)).tolist(),
+        [row for turn in zip_longest(ordered, drawn) for row in turn if row is not None],
         SizeHints(3, HintRules(SPACE, SCREEN)).scattered(40, draws.mix(1 ^ 1)).tolist(),
     )
 
@@ -47,6 +48,12 @@ def test_seeds_alternate_between_the_core_completed_pairs_and_draws_by_rank():
     with_pair = [{3, 7} <= set(row) or {20, 40} <= set(row) for row in seeds.tolist()]
     assert 0.2 < np.mean(with_pair) < 0.5
     assert np.mean(seeds >= 90) > 0.4  # the first tenth of the screen
+
+
+def with_pairs_in_order(sampler):
+    """Return the first seed with each pair of the screen, in their order."""
+    seeds = sampler.seeds(40, start=0, stream=1).tolist()
+    return [next(seed for seed in seeds if set(pair) <= set(seed)) for pair in SCREEN.pairs.tolist()]
 
 
 def core(start, stop):
@@ -121,10 +128,33 @@ def test_triples_are_the_first_seeds():
     assert with_triples(3)[:4] == TRIPLES.tolist()
 
 
-def test_triples_that_overlap_are_joined_to_larger_seeds():
-    assert with_triples(4)[:2] == [[3, 40, 77, 91]] * 2
-    assert {5, 60, 61} < set(with_triples(4)[2])
-    assert with_triples(5)[0] == with_triples(5)[3] == [3, 40, 77, 90, 98]
+def test_triples_are_joined_to_larger_seeds_or_completed_by_further_features():
+    joined, *completed = with_triples(4)[:5]
+    assert joined == [3, 40, 77, 91]
+    assert all(set(triple) < set(seed) for triple, seed in zip(TRIPLES.tolist(), completed, strict=True))
+    assert with_triples(5)[0] == [3, 40, 77, 90, 98]
+
+
+def test_unions_of_more_triples_come_first():
+    four = [list(triple) for triple in combinations([10, 20, 30, 40], 3)]
+    screen = Screen(SCREEN.features, SCREEN.pairs, np.array([[1, 2, 3], [1, 2, 4], *four], np.int32))
+
+    seeds = HintSampler(SubsetSpace(100, (4,)), screen).seeds(6, 0, 1).tolist()
+
+    assert [seed for seed in seeds if seed in ([10, 20, 30, 40], [1, 2, 3, 4])][:2] == [[10, 20, 30, 40], [1, 2, 3, 4]]
+
+
+def test_grown_conjunctions_are_among_the_first_seeds():
+    sets = np.array([[1, 2, 3, 4], [5, 6, 7, 8]], np.int32)
+    screen = Screen(SCREEN.features, SCREEN.pairs, conjunctions={4: sets})
+
+    assert HintSampler(SubsetSpace(100, (4,)), screen).seeds(6, 0, 1)[:2].tolist() == sets.tolist()
+    assert (
+        with_triples(3)
+        == HintSampler(SubsetSpace(100, (3,)), Screen(SCREEN.features, SCREEN.pairs, TRIPLES, conjunctions={4: sets}))
+        .seeds(6, 0, 1)
+        .tolist()
+    )
 
 
 def test_smaller_subsets_have_no_seeds_from_triples():

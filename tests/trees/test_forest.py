@@ -34,6 +34,17 @@ def reachable(tree, node=0):
     return {node} | reachable(tree, tree.left[node]) | reachable(tree, tree.left[node] + 1)
 
 
+@pytest.mark.parametrize("sizes", [[10], [3, 7], [1, 0, 4, 5]])
+def test_a_divided_forest_is_joined_again(sizes):
+    forest = a_forest(1, features=5, size=3, classes=3, max_depth=6)
+
+    parts = forest.divide(sizes)
+
+    assert [len(part) for part in parts] == sizes
+    assert all(part.offsets[0] == 0 for part in parts)
+    assert_same_forest(Forest.concatenate(parts), forest)
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_every_tree_is_complete_and_independent(seed):
     forest = a_forest(seed, features=5, size=3, classes=3, max_depth=6)

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from maabo_dist._util.files import file_digest
 from maabo_dist.errors import FormatError
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import split_for
 from maabo_dist.trees import wire as segment
 from maabo_dist.trees.training import TrainingTable, depth_search
-from maabo_dist.trees.wire import file_digest, pack_forest, read_frames, read_segment, write_segment
+from maabo_dist.trees.wire import pack_forest, pack_segment, read_frames, read_segment, write_segment
 from tests import factories
 
 COLUMNS = factories.make_columns(np.random.default_rng(2), 60, 6, 2)
@@ -99,3 +100,9 @@ def test_a_damaged_byte_is_noticed_by_the_digest_and_never_by_a_crash(tmp_path_f
     with suppress(FormatError):
         list(read_segment(path, 3, 2))
     assert file_digest(path) != digest
+
+
+def test_a_segment_in_memory_is_that_of_a_file(tmp_path):
+    digest = write_segment(tmp_path / "s", FRAMES)
+
+    assert pack_segment(FRAMES) == ((tmp_path / "s").read_bytes(), digest)

@@ -1,0 +1,110 @@
+"""Encode a table in blocks of columns, so that only one block at a time is in memory as it was read.
+
+    block of cells ──► features ──► TableEncoder.encode_cells ──► matrix ──► pruned ──► Columns of the block
+
+The columns of all blocks are joined at the end. A cell then takes two bytes, and each distinct value eight.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from maabo_dist._util.text import format_count, format_list, format_names
+from maabo_dist.data.columns import Columns, Feature
+from maabo_dist.data.encoder import ColumnReading, TableEncoder
+from maabo_dist.data.recoding import raw_columns
+from maabo_dist.data.target import Target
+from maabo_dist.errors import DatasetError
+
+# 32 MB of numbers.
+BLOCK_CELLS = 1 << 22
+
+Matrix = npt.NDArray[np.float64]
+
+
+def divide_columns(names: Sequence[str], rows: int) -> Iterator[list[str]]:
+    """Yield blocks of columns, each of about `BLOCK_CELLS` cells."""
+    size = max(1, BLOCK_CELLS // max(1, rows))
+    for start in range(0, len(names), size):
+        yield list(names[start : start + size])
+
+
+class BlockEncoder:
+    """Encodes block after block, without constant features and without copies of other features."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._blocks: list[Columns] = []
+        # All features, and names of those that are left out.
+        self.features: list[Feature] = []
+        self._constant: list[str] = []
+        self._equal: list[str] = []
+        # The first feature with each content.
+        self._first: dict[bytes, str] = {}
+
+    def add(self, readings: Sequence[ColumnReading], table: Mapping[str, pd.Series]) -> None:
+        """Encode the cells of these columns."""
+        features = tuple(feature for reading in readings for feature in reading.features)
+        encoder, rows = TableEncoder(features), len(self._target.labels)
+        matrix = encoder.encode_cells(table, rows)
+        raw, raw_codes = raw_columns(features, matrix)
+        encoder.fill(matrix)
+        keep = self._prune(features, matrix)
+        kept = matrix if len(keep) == len(features) else matrix[keep]
+        block = Columns.from_matrix(
+            kept,
+            self._target.labels,
+            tuple(features[index] for index in keep),
+            self._target.classes,
+            self._target.text,
+        )
+        self.features.extend(features)
+        self._blocks.append(replace(block, raw=raw, raw_codes=raw_codes))
+
+    def join(self, earlier: Sequence[str]) -> tuple[Columns, list[str]]:
+        """Return the columns of all blocks, and notes on those that are left out; `earlier` are notes for an error."""
+        notes = []
+        if self._constant:
+            names = format_names(self._constant)
+            notes.append(f"Left out {format_count(len(self._constant), 'constant feature')}: {names}.")
+        if self._equal:
+            count = format_count(len(self._equal), "feature")
+            notes.append(f"Left out {count} with the same content as another: {format_list(self._equal)}.")
+        if not any(block.count for block in self._blocks):
+            raise DatasetError(
+                " ".join(["No feature is left.", *earlier, *notes, "Give a table with columns that vary."])
+            )
+        columns = Columns.join(self._blocks)
+        _check_names(columns.features)
+        return columns, notes
+
+    def _prune(self, features: Sequence[Feature], matrix: Matrix) -> list[int]:
+        """Return the features to keep: neither constant nor with the values of an earlier one."""
+        constant, keep = (matrix == matrix[:, :1]).all(axis=1), []
+        for index, feature in enumerate(features):
+            if constant[index]:
+                self._constant.append(feature.name)
+                continue
+            # 128 bits: equal digests mean equal contents, and no column is kept to be compared.
+            digest = blake2b(matrix[index], digest_size=16).digest()
+            if digest in self._first:
+                self._equal.append(f"{feature.name!r} (as {self._first[digest]!r})")
+            else:
+                self._first[digest] = feature.name
+                keep.append(index)
+        return keep
+
+
+def _check_names(features: Sequence[Feature]) -> None:
+    sources: dict[str, str] = {}
+    for feature in features:
+        other = sources.setdefault(feature.name, feature.column)
+        if other != feature.column:
+            raise DatasetError(
+                f"Columns {other!r} and {feature.column!r} both make a feature called {feature.name!r}. "
+                "Rename one of them, or leave it out with --exclude."
+            )
