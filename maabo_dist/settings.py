@@ -99,7 +99,7 @@ class MiningSettings(SettingsModel):
     (2, 3, 4)
     >>> MiningSettings.parse({"max_depth": 99})
     Traceback (most recent call last):
-    maabo_dist.errors.SettingsError: --max-depth 99: input should be less than or equal to 12.
+    maabo_dist.errors.SettingsError: --max-depth 99: must be less than or equal to 12.
     """
 
     subset_size: SubsetSize = Field(

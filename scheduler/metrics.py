@@ -47,7 +47,7 @@ def _define(
 
 
 _counter, _gauge, _histogram = partial(_define, "counter"), partial(_define, "gauge"), partial(_define, "histogram")
-_TASKS = ("task", "evaluate", "screen", "shuffle", "rules")
+_TASKS = ("task", "evaluate", "screen", "shuffle", "count", "rules")
 
 TREES = _counter("trees_observed", "Trees observed.")
 BATCHES_IN_FLIGHT = _gauge("batches_in_flight", "Batches proposed and not observed.")
@@ -55,7 +55,7 @@ TASKS_IN_FLIGHT = _gauge("tasks_in_flight", "Tasks sent and not answered.", *_TA
 TASKS_UNSENT = _gauge(
     "tasks_unsent",
     "Tasks that could be sent but wait because the queue is full enough.",
-    *("task", "evaluate", "screen", "shuffle"),
+    *("task", "evaluate", "screen", "shuffle", "count"),
 )
 TASKS_SENT = _counter("tasks_sent", "Tasks sent, including repetitions.", *_TASKS)
 RESENT = _counter(

@@ -14,6 +14,16 @@ from scheduler.resources import Resources
 from tests import servers
 
 
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self, now=1e9):
+        self.now = now
+
+    def __call__(self):
+        return self.now
+
+
 def cluster_settings(redis_url, directory, **changes):
     values = {
         "redis_url": redis_url,

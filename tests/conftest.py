@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+gc.disable()  # until all modules are imported: none of their objects is garbage
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
@@ -35,3 +36,4 @@ def pytest_collection_finish():
     """Exclude imported objects from garbage collection during the tests."""
     gc.collect()
     gc.freeze()
+    gc.enable()

@@ -192,4 +192,4 @@ def screen_of(study):
     """Return the screen that a search needs, or None."""
     if not study.plan.screened:
         return None
-    return compute_screen(study.columns, study.split, study.table.root_scores, triples=study.plan.triples)
+    return compute_screen(study.columns, study.split, study.table.root_scores, study.plan.screens)

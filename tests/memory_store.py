@@ -14,8 +14,11 @@ class MemoryStore:
         return check_name(name) in self._content
 
     def put(self, name, source):
-        data, _ = self._content.get(check_name(name)) or (source.read_bytes(), 0.0)
-        self._content[name] = (data, time.time())
+        self.put_bytes(name, source.read_bytes())
+
+    def put_bytes(self, name, data):
+        stored, _ = self._content.get(check_name(name)) or (data, 0.0)
+        self._content[name] = (stored, time.time())
 
     def get(self, name, target):
         if not self.has(name):

@@ -67,51 +67,69 @@ def postgres_programs():
     return next((path for path in [*reversed(packaged), *on_path] if (path / "initdb").exists()), None)
 
 
-@contextmanager
-def postgres_server(directory, address="127.0.0.1", entering=(), *, durable=False, **parameters):
-    """Run a new PostgreSQL with its data in `directory`, owned by user postgres if run as root; yield its URL.
+class PostgresServer:
+    """A new PostgreSQL with its data in `directory`, owned by user postgres if run as root.
 
     `entering` is a command prefix that enters the network namespace of the address. `durable` waits for the disk.
     """
-    programs, port, data = postgres_programs(), free_port(), f"{directory}/data"
-    as_user = {"cwd": directory}
-    if os.geteuid() == 0:  # PostgreSQL refuses to run as root
-        shutil.chown(directory, "postgres", "postgres")
-        as_user |= {"user": "postgres", "group": "postgres", "extra_groups": []}
-    secret = Path(directory) / "secret"
-    secret.write_text("only-for-tests")
-    log_path = Path(directory) / "postgres.log"
-    log = log_path.open("ab")
-    make = [programs / "initdb", "-D", data, "-U", "maabo", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]
-    login = ["-A", "scram-sha-256", f"--pwfile={secret}"]
-    subprocess.run([*make, *login], check=True, stdout=log, stderr=log, **as_user)
-    with Path(data, "pg_hba.conf").open("a") as access:
-        access.write("host all all samenet scram-sha-256\n")
-    options = [
-        *([] if durable else ["fsync=off", "full_page_writes=off"]),
-        *(f"{name}={value}" for name, value in parameters.items()),
-        f"listen_addresses={address}",
-        f"unix_socket_directories={directory}",
-    ]
-    command = [
-        programs / "postgres",
-        "-D",
-        data,
-        "-p",
-        str(port),
-        *(word for option in options for word in ("-c", option)),
-    ]
-    if entering:  # needs root
-        as_user = {"cwd": directory}
-        command = [*entering, "setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *command]
-    process = subprocess.Popen(command, stdout=log, stderr=log, **as_user)
+
+    def __init__(self, directory, address="127.0.0.1", entering=(), *, durable=False, **parameters):
+        self._programs, self._port, self._data = postgres_programs(), free_port(), f"{directory}/data"
+        self.url = f"postgresql+pg8000://maabo:only-for-tests@{address}:{self._port}/postgres"
+        self._as_user = {"cwd": directory}
+        if os.geteuid() == 0:  # PostgreSQL refuses to run as root
+            shutil.chown(directory, "postgres", "postgres")
+            self._as_user |= {"user": "postgres", "group": "postgres", "extra_groups": []}
+        self._log = Path(directory) / "postgres.log"
+        self._initialize(Path(directory))
+        self._command = self._make_command(directory, address, durable=durable, **parameters)
+        if entering:  # needs root
+            self._as_user = {"cwd": directory}
+            user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+            self._command = [*entering, *user, *self._command]
+        self._process = None
+
+    def start(self):
+        starts = self._log.read_bytes().count(b"ready to accept connections")
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, **self._as_user)
+        ready = "a PostgreSQL that is ready"
+        wait_for(lambda: self._log.read_bytes().count(b"ready to accept connections") > starts, what=ready)
+
+    def stop(self):
+        self._process.send_signal(signal.SIGINT)  # it ends its sessions, and then itself
+        self._process.wait()
+
+    def _initialize(self, directory):
+        secret = directory / "secret"
+        secret.write_text("only-for-tests")
+        make = [self._programs / "initdb", "-D", self._data, "-U", "maabo", "-E", "UTF8", "--locale=C.UTF-8"]
+        login = ["--no-sync", "-A", "scram-sha-256", f"--pwfile={secret}"]
+        with self._log.open("ab") as log:
+            subprocess.run([*make, *login], check=True, stdout=log, stderr=log, **self._as_user)
+        with Path(self._data, "pg_hba.conf").open("a") as access:
+            access.write("host all all samenet scram-sha-256\n")
+
+    def _make_command(self, directory, address, *, durable, **parameters):
+        options = [
+            *([] if durable else ["fsync=off", "full_page_writes=off"]),
+            *(f"{name}={value}" for name, value in parameters.items()),
+            f"listen_addresses={address}",
+            f"unix_socket_directories={directory}",
+        ]
+        words = [word for option in options for word in ("-c", option)]
+        return [self._programs / "postgres", "-D", self._data, "-p", str(self._port), *words]
+
+
+@contextmanager
+def postgres_server(directory, *arguments, **options):
+    """Run a new `PostgresServer`; yield its URL."""
+    server = PostgresServer(directory, *arguments, **options)
     try:
-        wait_for(lambda: b"ready to accept connections" in log_path.read_bytes(), what="a PostgreSQL that is ready")
-        yield f"postgresql+pg8000://maabo:only-for-tests@{address}:{port}/postgres"
+        server.start()
+        yield server.url
     finally:
-        process.send_signal(signal.SIGINT)  # it ends its sessions, and then itself
-        process.wait()
-        log.close()
+        server.stop()
 
 
 def by_socket(url, directory):

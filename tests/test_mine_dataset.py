@@ -221,3 +221,25 @@ def test_settings_that_need_all_rows_are_refused(frame):
             mine_dataset(frame, table_settings, mining, sample=SAMPLE)
     with pytest.raises(SettingsError, match=r"--sample 10: at least 1,000"):
         mine_dataset(frame, TARGET, SETTINGS, sample=10)
+
+
+def test_the_columns_of_all_rows_are_described(tmp_path):
+    rng = np.random.default_rng(8)
+    frame = table(6000, seed=8)
+    frame["day"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 500, len(frame)), unit="D")
+    frame["code"] = [f"code {number}" for number in rng.integers(0, 3000, len(frame))]
+    frame["paid"] = rng.random(len(frame)) < 0.5
+    frame.loc[:99, "x1"] = np.nan
+    frame.loc[100, "x1"] = np.inf
+
+    for parts in (1, 5):
+        mined_columns = mined(write(frame, tmp_path / f"{parts}", parts, row_group_size=700)).columns
+        columns = {column.name: column for column in mined_columns}
+        assert list(columns) == sorted(set(frame) - {"y"})
+        assert (columns["x0"].smallest, columns["x0"].largest) == (frame["x0"].min(), frame["x0"].max())
+        assert (columns["x1"].missing, columns["x1"].distinct, columns["x1"].levels) == (101, None, {})
+        assert columns["city"].missing == frame["city"].isna().sum()
+        assert columns["city"].levels == frame["city"].value_counts().to_dict()
+        assert (columns["code"].distinct, columns["code"].levels) == (None, {})
+        assert columns["paid"].levels == {"true": frame["paid"].sum(), "false": (~frame["paid"]).sum()}
+        assert columns["day"].smallest == str(frame["day"].min())

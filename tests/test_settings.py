@@ -100,8 +100,8 @@ def test_all_of_several_mistakes_are_reported():
     message = refusal(alpha=2, b=-1, seed=1)
 
     assert message.splitlines() == [
-        "--alpha 2: input should be less than 1.",
-        "--b -1: input should be greater than or equal to 0.001.",
+        "--alpha 2: must be less than 1.",
+        "--b -1: must be greater than or equal to 0.001.",
     ]
 
 

@@ -22,6 +22,7 @@ from maabo_dist.warm import warm
 from workers.base import ClusterTask, log_fields
 from workers.celery_hooks import Heartbeat, apply_workarounds
 from workers.guard import guard_messages
+from workers.passes import CountTask
 from workers.tasks import EvaluateTask, RulesTask, ScreenTask, ShuffleTask, SubmitTask
 
 logger = StructuredLogger("maabo.worker")
@@ -35,13 +36,14 @@ def make_app(
     evaluate: type[EvaluateTask] = EvaluateTask,
     screen: type[ScreenTask] = ScreenTask,
     shuffle: type[ShuffleTask] = ShuffleTask,
+    count: type[CountTask] = CountTask,
     tracing: Tracing | None = None,
 ) -> Celery:
     """Return the application with its tasks."""
     application = make_celery(settings)
     cache = TableCache(Path(settings.cache_dir), open_store(settings, open_redis(settings)), settings.cache_bytes)
     tracing = tracing or Tracing()
-    for task in (evaluate, screen, shuffle, RulesTask, SubmitTask):
+    for task in (evaluate, screen, shuffle, count, RulesTask, SubmitTask):
         application.register_task(task(settings, cache, tracing))
     for shutdown in (signals.worker_process_shutdown, signals.worker_shutdown):
         shutdown.connect(lambda **_: tracing.close(), weak=False)

@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -17,10 +18,10 @@ from celery import Task
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.store import StoreError
-from maabo_dist.cluster.streams import add_refused, open_redis, send_answer
+from maabo_dist.cluster.streams import add_refused, open_redis, send_answers
 from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.cluster.tracing import Tracing
-from maabo_dist.contract import messages
+from maabo_dist.contract import messages, names
 from maabo_dist.contract.problem import Problem, problem_of
 from maabo_dist.errors import FormatError, MaaboError
 
@@ -30,6 +31,8 @@ logger = StructuredLogger("maabo.worker")
 MAX_FIELD = 200
 # A worker that could not begin a task takes no other for this time, so that workers that can get it.
 REST_SECONDS = 1.0
+# The interval at which a long task checks that its job has not ended.
+CHECK_SECONDS = 1.0
 # How long a worker tries to send an answer while Redis cannot be reached, and how often.
 ANSWER_SECONDS, RETRY_SECONDS = 30.0, 0.25
 
@@ -77,6 +80,9 @@ class TaskResult:
     body: bytes
     summary: str
     fields: dict[str, Any] = field(default_factory=dict)
+    # If the message has several parts: the bodies of the others, and the share of each in the work.
+    more: tuple[bytes, ...] = ()
+    shares: tuple[float, ...] = (1.0,)
 
 
 class AnsweringTask(ClusterTask):
@@ -94,6 +100,14 @@ class AnsweringTask(ClusterTask):
     def compute(self, task: Any) -> TaskResult:
         """Do the work."""
         raise NotImplementedError
+
+    def failure_fields(self, message: dict[str, Any], error: BaseException) -> dict[str, Any]:  # noqa: ARG002
+        """Return more fields of an answer that the work failed."""
+        return {}
+
+    def parts(self, message: dict[str, Any]) -> list[dict[str, Any]]:
+        """The parts of a message that have an answer each, even if it is invalid."""
+        return [message]
 
     def run(self, **message: Any) -> str:
         """Return one human-readable line, shown by Flower."""
@@ -118,49 +132,86 @@ class AnsweringTask(ClusterTask):
         except (StoreError, OSError) as error:
             return self._reply(message, "unavailable", _reason(error))
         except (MaaboError, MemoryError) as error:  # Celery would end the worker on a MemoryError, again and again
-            return self._reply(message, "failed", _reason(error))
+            return self._reply(
+                message,
+                "failed",
+                _reason(error),
+                results=[(b"", self.failure_fields(message, error))] * len(self.parts(message)),
+            )
         seconds = time.perf_counter() - started
-        self._reply(message, "done", body=result.body, seconds=seconds, **result.fields)
+        bodies = zip((result.body, *result.more), result.shares, strict=True)
+        self._reply(message, "done", results=[(body, result.fields | {"seconds": seconds * x}) for body, x in bodies])
         return f"{result.summary} · {seconds * 1000:.0f} ms"
+
+    def end_check(self, job: str) -> Callable[[], bool]:
+        """Return a function that tells whether a job has ended, and asks Redis only from time to time."""
+        due, key = time.monotonic() + CHECK_SECONDS, self._settings.key(f"{names.JOB_ENDED}:{job}")
+        ended = False
+
+        def has_ended() -> bool:
+            nonlocal due, ended
+            if not ended and time.monotonic() >= due:
+                due = time.monotonic() + CHECK_SECONDS
+                with suppress(redis.RedisError):  # then the task is finished, perhaps in vain
+                    ended = bool(self.redis.exists(key))
+            return ended
+
+        return has_ended
 
     def report_loss(self, message: dict[str, Any], reason: str) -> None:
         """Answer that the task was lost."""
         self._reply(message, "lost", reason)
 
     def _reply(
-        self, message: dict[str, Any], kind: messages.Outcome, reason: str = "", *, body: bytes = b"", **fields: Any
+        self,
+        message: dict[str, Any],
+        kind: messages.Outcome,
+        reason: str = "",
+        *,
+        results: Sequence[tuple[bytes, dict[str, Any]]] = (),
     ) -> str:
-        """Answer a message, even of another version, if it names the job. Return a human-readable line."""
-        values = {"job": _job(message), "kind": kind, "worker": f"{socket.gethostname()}:{os.getpid()}"}
-        values |= {name: message.get(name) for name in self.key_fields} | {"reason": reason[: messages.MAX_REASON]}
+        """Answer a message, even of another version, if it names the job. Return a human-readable line.
+
+        `results` are the body and the fields of the answer to each part.
+        """
+        parts = self.parts(message)
         try:
-            answer = self.answer.read(values | fields)
+            answers = [
+                (self._answer(part, kind, reason, fields), body)
+                for part, (body, fields) in zip(parts, results or [(b"", {})] * len(parts), strict=True)
+            ]
         except FormatError as error:  # the message does not even say which task of which job it is
             self.refuse(message, FormatError(f"{reason} No answer is possible: {error}"))
             return f"refused: {reason}"
-        if isinstance(version := message.get("version"), int):  # refusals are the same in all contract versions
-            answer = answer.model_copy(update={"version": version})
         if kind != "lost":  # that is logged by the main process
-            facts = log_fields(message) | {"seconds": answer.seconds, "reason": reason or None}
-            logger.info(f"task {kind}", task=self.name, **facts)
-        self._send(answer, body)
+            facts = log_fields(message) | {"seconds": sum(answer.seconds for answer, _ in answers)}
+            logger.info(f"task {kind}", task=self.name, **facts, reason=reason or None)
+        self._send(answers)
         if kind == "unavailable":
             time.sleep(REST_SECONDS)
         return f"{kind}: {reason}"
 
-    def _send(self, answer: Any, body: bytes) -> None:
-        """Send an answer. It is not given up at once in an outage: the task would have to be computed again."""
-        end = time.monotonic() + ANSWER_SECONDS
+    def _answer(self, part: dict[str, Any], kind: messages.Outcome, reason: str, fields: dict[str, Any]) -> Any:
+        values = {"job": _job(part), "kind": kind, "worker": f"{socket.gethostname()}:{os.getpid()}"}
+        values |= {name: part.get(name) for name in self.key_fields} | {"reason": reason[: messages.MAX_REASON]}
+        answer = self.answer.read(values | fields)
+        if isinstance(version := part.get("version"), int):  # refusals are the same in all contract versions
+            answer = answer.model_copy(update={"version": version})
+        return answer
+
+    def _send(self, answers: Sequence[tuple[Any, bytes]]) -> None:
+        """Send answers. They are not given up at once in an outage: the task would have to be computed again."""
+        end, first = time.monotonic() + ANSWER_SECONDS, answers[0][0]
         while True:
             try:
-                send_answer(self.redis, self._settings, answer, body)
+                send_answers(self.redis, self._settings, answers)
             except (redis.ConnectionError, redis.TimeoutError) as error:
-                if time.monotonic() < end and answer.kind != "lost":  # those are sent by the worker's main loop
+                if time.monotonic() < end and first.kind != "lost":  # those are sent by the worker's main loop
                     time.sleep(RETRY_SECONDS)
                     continue
-                logger.warning("answer not sent", task=self.name, job=answer.job, reason=error)
+                logger.warning("answer not sent", task=self.name, job=first.job, reason=error)
             except redis.RedisError as error:  # without an answer, the scheduler sends the task again
-                logger.warning("answer not sent", task=self.name, job=answer.job, reason=error)
+                logger.warning("answer not sent", task=self.name, job=first.job, reason=error)
             return
 
 

@@ -6,6 +6,7 @@ from time import perf_counter
 
 from bench import printing
 from bench.cluster import host_memory, http, ledger, recovery, scaling, sizes, small_jobs, throughput
+from maabo_dist.warm import warm
 
 BENCHMARKS = {
     "throughput": throughput,
@@ -25,6 +26,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="smaller sizes: about two minutes")
     parser.add_argument("--before", type=Path, metavar="DIR", help="also measure this checkout (http, small-jobs)")
     options = parser.parse_args()
+    warm()  # processes that are started must not have to compile kernels
     start = perf_counter()
     for name in options.only or BENCHMARKS:
         BENCHMARKS[name].run(options)

@@ -59,7 +59,7 @@ class SimulatedWorkers:
     def __init__(self, resources, count: int, seconds: float, size: int) -> None:
         self._resources, self._count, self._seconds, self._size = resources, count, seconds, size
         self._queue = resources.settings.key(names.EVALUATE_QUEUE)
-        self._busy: list[tuple[float, int, EvaluationAnswer]] = []
+        self._busy: list[tuple[float, int, list[EvaluationAnswer]]] = []
         self.began: list[float] = []
         self.ended: list[float] = []
         self._free = count
@@ -75,10 +75,11 @@ class SimulatedWorkers:
         free = self._free
         with redis.pipeline(transaction=False) as pipe:
             while self._busy and self._busy[0][0] <= now:
-                _, _, answer = heapq.heappop(self._busy)
+                _, _, answers = heapq.heappop(self._busy)
                 self._free += 1
-                fields = {HEADER: answer.model_dump_json(), BODY: _trees(answer.stop - answer.start, self._size)}
-                pipe.xadd(results_stream(settings, answer.job), fields)
+                for answer in answers:
+                    fields = {HEADER: answer.model_dump_json(), BODY: _trees(answer.stop - answer.start, self._size)}
+                    pipe.xadd(results_stream(settings, answer.job), fields)
             pipe.execute()
         answered = self._free > free
         for message in (redis.rpop(self._queue, self._free) or []) if self._free else []:
@@ -88,12 +89,16 @@ class SimulatedWorkers:
     def _begin(self, message: bytes, now: float) -> None:
         _, task, _ = json.loads(b64decode(json.loads(message)["body"]))
         self._free -= 1
-        work = (task["stop"] - task["start"]) * self._seconds
-        key = {name: task[name] for name in ("job", "batch", "start", "stop", "attempt")}
-        answer = EvaluationAnswer(kind="done", worker="simulated", seconds=work, **key)
+        answers = [self._answer(task | part, number) for number, part in enumerate([{}, *task.get("more", [])])]
+        work = sum(answer.seconds for answer in answers)
         self.began.append(now)
         self.ended.append(now + work)
-        heapq.heappush(self._busy, (now + work, len(self.began), answer))
+        heapq.heappush(self._busy, (now + work, len(self.began), answers))
+
+    def _answer(self, part: dict, number: int) -> EvaluationAnswer:
+        key = {name: part[name] for name in ("job", "batch", "start", "stop", "attempt")}
+        seconds = (part["stop"] - part["start"]) * self._seconds
+        return EvaluationAnswer(kind="done", worker="simulated", seconds=seconds, part=number, **key)
 
     @property
     def next_end(self) -> float | None:

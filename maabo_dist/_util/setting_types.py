@@ -57,9 +57,9 @@ def _parse_sizes(value: object) -> object:
     except (TypeError, ValueError):
         raise ValueError("is neither a number of features nor a range such as 2-4") from None
     if smallest < 1:
-        raise ValueError("input should be greater than or equal to 1")
+        raise ValueError("must be greater than or equal to 1")
     if largest > MAX_SUBSET_SIZE:
-        raise ValueError(f"input should be less than or equal to {MAX_SUBSET_SIZE}")
+        raise ValueError(f"must be less than or equal to {MAX_SUBSET_SIZE}")
     if smallest > largest:
         raise ValueError(f"is not a range; the smaller size comes first, as in {largest}-{smallest}")
     return smallest if smallest == largest else f"{smallest}-{largest}"

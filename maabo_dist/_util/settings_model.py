@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 
+from maabo_dist._util.text import reworded
 from maabo_dist.errors import SettingsError
 
 
@@ -54,7 +55,7 @@ def _explain(error: ValidationError) -> str:
     for problem in error.errors(include_url=False):
         field = str(problem["loc"][0]) if problem["loc"] else ""
         option = f"--{field.replace('_', '-')} {problem['input']!r}: " if field else ""
-        message = str(problem["msg"]).removeprefix("Value error, ")
+        message = reworded(str(problem["msg"]))
         line = f"{option}{message[0].lower()}{message[1:]}"
         lines.append(line if line.endswith(".") else f"{line}.")
     return "\n".join(dict.fromkeys(lines))

@@ -44,6 +44,11 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _FORM = re.compile(r"(\d{1,9})([smhdw])")
 
 
+def reworded(message: str) -> str:
+    """Return a message of pydantic as all messages read: `must be less than 1`."""
+    return message.removeprefix("Value error, ").replace("Input should be", "must be", 1)
+
+
 def parse_duration(text: str) -> float | None:
     """Seconds until something ends: `30d`, `12h`, `90m`; None for `never`."""
     duration = text.strip().lower()

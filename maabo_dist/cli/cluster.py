@@ -184,6 +184,8 @@ class SubmitOptions:
     tenant: str | None = None
     fresh: bool = False
     quiet: bool = False
+    # `--sample`.
+    sample: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,12 +193,14 @@ class Submission:
     """A job and its repeats, checked and ready to be sent.
 
     `ids` is empty if the cluster assigns the ids. `send` submits the jobs, the one on the table itself first, and
-    returns their records. `read_columns` reads and prepares the table.
+    returns their records. `read_columns` reads and prepares the table. `explained` says what is read of a table that is
+    not prepared here.
     """
 
     ids: tuple[str, ...]
     read_columns: "Callable[[], Columns]"
     send: Callable[[], list[JobRecord]]
+    explained: tuple[str, ...] = ()
 
 
 # A cluster, as the commands use it: both classes have the same methods.

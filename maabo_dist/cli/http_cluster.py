@@ -4,13 +4,16 @@ import time
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from itertools import islice
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from maabo_dist.cli.cluster import Submission, SubmitOptions, repeat_settings_of
+from maabo_dist.cli.mine_dataset import open_directory
 from maabo_dist.cli.options import Source
 from maabo_dist.cli.progress import progress_display
 from maabo_dist.client import Client, ProblemError, ServerUnreachableError
 from maabo_dist.client.payloads import MAX_NAME_LENGTH
+from maabo_dist.contract.api import DIRECTORY
 from maabo_dist.contract.job import PAST_TENSE, JobCommand, JobRecord, JobState, is_applied, match_prefix, short_id
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.errors import InputError, MaaboError, SettingsError
@@ -127,12 +130,30 @@ class HttpCluster:
         if options.name and len(options.name) > MAX_NAME_LENGTH:
             raise SettingsError(f"--name has {len(options.name)} characters; the maximum is {MAX_NAME_LENGTH}.")
 
+        if (path := _server_path(source, options.sample)) is not None:
+            return Submission((), _no_columns, lambda: self._submit_directory(source, options, path), (_ON_SERVER,))
+
         def read_columns() -> "Columns":
             with progress_display(quiet=options.quiet):
                 return source.prepare()[0].columns
 
         repeats = repeat_settings_of(source, read_columns()) if source.repeating.repeats else ()
         return Submission((), read_columns, lambda: self._submit(source, options, repeats))
+
+    def _submit_directory(self, source: Source, options: SubmitOptions, path: str) -> list[JobRecord]:
+        """Submit a job on a directory in the server's table directory."""
+        dataset = self.client.use_directory(path, options.name)
+        sample = None if options.sample is None else int(options.sample)
+        settings = source.table | source.mining.model_dump(exclude_unset=True)
+        if dataset.format == DIRECTORY and "target" not in settings:
+            raise SettingsError("A job on a directory of the server needs a target. Add --target.")
+        if dataset.format != DIRECTORY and sample is not None:
+            raise SettingsError(
+                f"--sample {sample}: {path} has {dataset.rows:,} rows, and a server searches all rows of such a "
+                "directory. Remove --sample, or use maabo mine."
+            )
+        job = self.client.submit(dataset, **settings, sample=sample, priority=options.priority, fresh=options.fresh)
+        return [self.add_tenant(job.last_status)]
 
     def _submit(self, source: Source, options: SubmitOptions, repeats: "tuple[MiningSettings, ...]") -> list[JobRecord]:
         """Upload the table, unless the server has it, and submit a job and its repeats."""
@@ -155,3 +176,31 @@ class HttpCluster:
         """Return the record with the tenant, which servers omit: a tenant sees only its own jobs."""
         values = {name: getattr(status, name) for name in JobRecord.model_fields}
         return JobRecord(**values | {"tenant": self.tenant})
+
+
+_ON_SERVER = "table: a directory of the server, of which the workers draw a sample; its size is not known here"
+
+
+def _server_path(source: Source, sample: str | None) -> str | None:
+    """Return the path of a directory in the server's table directory; None for a table that is uploaded."""
+    data = source.data
+    if data in {None, "-"} or sample == "all" or source.repeating.repeats:
+        return None
+    is_local = Path(data or "").exists()
+    if is_local and open_directory(source, sample) is None:
+        return None
+    is_file = "." in PurePosixPath(data or "").name
+    if not is_local and is_file:
+        if sample is not None:
+            raise SettingsError(f"--sample {sample}: a cluster draws samples of directories. Use all, or maabo mine.")
+        return None
+    if Path(data or "").is_absolute() or "://" in (data or ""):
+        raise SettingsError(
+            f"{data}: a server reads directories of many rows in its own table directory (MAABO_TABLES). Give the path "
+            "in there, such as sales/2024, or use maabo mine."
+        )
+    return PurePosixPath(data or "").as_posix()
+
+
+def _no_columns() -> "Columns":
+    raise SettingsError("The columns of a directory are prepared by the workers.")

@@ -222,7 +222,9 @@ def _obstacle_text(obstacle: Obstacle) -> str:
 
 
 def _trees(record: JobRecord) -> str:
-    """Format the progress: `screening 40 %`, then `120/455 (26 %)`, then `certifying 7/24`."""
+    """Format the progress: `reading rows 7 %`, `screening 40 %`, then `120/455 (26 %)`, then `certifying 7/24`."""
+    if record.rows and record.rows_read is not None:
+        return f"reading rows {100 * record.rows_read // record.rows} %"
     if record.pairs and record.pairs_screened is not None:
         return f"screening {100 * record.pairs_screened // record.pairs} %"
     if record.shuffles and record.shuffles_done is not None:
@@ -315,6 +317,10 @@ def _show(display: Display, record: JobRecord) -> None:
         display.set_activity(f"waiting: {printable(obstacle.text)}. {printable(obstacle.remedy)}".rstrip())
         display.rate = RateEstimate()
         display.update(Snapshot(record.trees, record.planned, record.seconds, ""))
+        return
+    if record.rows is not None and record.rows_read is not None and not record.state.ended:
+        display.set_activity("drawing the sample" if record.state is JobState.RUNNING else "counting all rows")
+        display.update(Snapshot(record.rows_read, record.rows, record.seconds, "", unit="rows"))
         return
     if record.pairs is not None and record.pairs_screened is not None and record.state is JobState.RUNNING:
         display.set_activity("screening sets of features")

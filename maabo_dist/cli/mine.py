@@ -21,7 +21,7 @@ from maabo_dist.cli.cluster import (
     repeat_settings_of,
 )
 from maabo_dist.cli.jobs import wait_for_end
-from maabo_dist.cli.mine_dataset import check_size, open_large, run_dataset, sample_option
+from maabo_dist.cli.mine_dataset import open_large, run_dataset, sample_option
 from maabo_dist.cli.options import SectionedCommand, Source, section_option, source_options
 from maabo_dist.cli.output import Output, mining_output_options, out_option
 from maabo_dist.cli.progress import graceful_interrupt, progress_display, with_interrupt
@@ -165,21 +165,28 @@ _submit_options = combine(
 @section_option(
     "--jobs", section="Search", type=int, metavar="N", help="No effect; accepted for compatibility with mine."
 )
-@section_option("--sample", section="Search", metavar="all", help="A cluster searches all rows; only all is accepted.")
+@section_option(
+    "--sample",
+    section="Search",
+    metavar="N|all",
+    help="Rows of a directory to search if it has more; the workers count the evidence on all rows. all sends the "
+    "table to the cluster as a whole.  [default: 200000]",
+)
 @_submit_options
 @mining_output_options
 @out_option("With --wait, also write rules.json, rules.csv and run.json to this directory.")
 def submit_command(address: ClusterAddress, wait: bool, sample: str | None, **values: Any) -> int:
     """Submit a job; `_SUBMIT_HELP` is the help text."""
-    if sample not in {None, "all"}:
-        raise SettingsError(f"--sample {sample}: a cluster searches all rows. Use --sample all, or maabo mine.")
     source, output = Source.from_options(values), _check_output(values, wait=wait)
-    check_size(source)
     cluster = connect(address, output.note)
-    options = SubmitOptions(values["name"], values["priority"], values["tenant"], values["fresh"], values["quiet"])
-    submission = cluster.prepare(source, options)
+    names = ("name", "priority", "tenant", "fresh", "quiet")
+    options = {name: values[name] for name in names}
+    submission = cluster.prepare(source, SubmitOptions(sample=sample, **options))
     if output.explains:
-        output.explain(source.mining, submission.read_columns())
+        for line in submission.explained:
+            output.note(line)
+        if not submission.explained:
+            output.explain(source.mining, submission.read_columns())
     with leave_running(*submission.ids, possibly_queued=True):
         records = submission.send()
     if wait:

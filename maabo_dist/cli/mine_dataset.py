@@ -97,7 +97,7 @@ def run_dataset(
     from maabo_dist.report.figures import figures_of  # noqa: PLC0415
 
     if output.explains:
-        for line in _explain(large):
+        for line in explain_large(large):
             print_note(line)
     settings = TableSettings.parse(source.table)
     report = pass_reporter(display)
@@ -118,26 +118,31 @@ def run_dataset(
             keep_records=output.report is not None,
         )
         result = with_interrupt(mined.result)
-        name = {"name": source.name, "settings": settings.model_dump(mode="json"), "sample": mined.sample}
-        document = result_document(result, name)
+        name = {"name": source.name, "settings": settings.model_dump(mode="json")}
+        document = result_document(result, name | {"sample": mined.sample, "columns": mined.columns})
         document = document if mined.counter is None else with_counted_coverage(document, mined.counter)
     figures = None if output.report is None else figures_of(result, mined.table.columns)
     return document, figures, result
 
 
-def check_size(source: Source) -> None:
-    """Raise an error if a dataset has more rows than a cluster searches, which has all rows of a table in memory."""
+def open_directory(source: Source, sample: str | None) -> LargeTable | None:
+    """Open a directory whose sample a cluster is to search; None for tables that are sent to it as a whole."""
     from maabo_dist.data.dataset_files import is_dataset  # noqa: PLC0415 - see open_large
-    from maabo_dist.mining.dataset import DEFAULT_SAMPLE  # noqa: PLC0415
+    from maabo_dist.mining.dataset import DEFAULT_SAMPLE, check_sample  # noqa: PLC0415
 
-    if source.data is None or not is_dataset(source.data):
-        return
-    dataset = _open(source.data, TableSettings.parse(source.table), many_files=True)
-    if dataset is not None and dataset.rows > DEFAULT_SAMPLE:
-        raise SettingsError(
-            f"{source.data} has {dataset.rows:,} rows in several files. A cluster mines tables of one file that fit in "
-            "memory; use maabo mine, which searches a sample and counts all rows."
-        )
+    size = _parse_sample(sample, DEFAULT_SAMPLE)
+    if size is None or source.data is None or not is_dataset(source.data):
+        if sample not in {None, "all"}:
+            raise SettingsError(f"--sample {sample}: a cluster draws samples of directories. Use all, or maabo mine.")
+        return None
+    settings = TableSettings.parse(source.table)
+    dataset = _open(source.data, settings, many_files=True)
+    if dataset is None or dataset.rows <= size:
+        return None
+    if source.repeating.repeats:
+        raise SettingsError("--repeats mines parts of the rows, which are in memory for that. Add --sample all.")
+    check_sample(settings, source.mining, size)
+    return LargeTable(dataset, size)
 
 
 def pass_reporter(display: Display) -> "Callable[[PassProgress], None]":
@@ -160,7 +165,8 @@ def pass_reporter(display: Display) -> "Callable[[PassProgress], None]":
     return report
 
 
-def _explain(large: LargeTable) -> list[str]:
+def explain_large(large: LargeTable) -> list[str]:
+    """Say what will be read, and the memory and time that it takes."""
     from maabo_dist.mining.dataset import estimate_memory, estimate_seconds  # noqa: PLC0415 - see open_large
 
     dataset, columns = large.dataset, len(large.dataset.names)

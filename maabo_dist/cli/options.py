@@ -241,9 +241,9 @@ class Source:
     def prepare(self) -> "tuple[PreparedTable, TableSettings]":
         """Read and prepare the table, and return it with its settings."""
         # pandas takes half a second to import.
+        from maabo_dist.data.column_sources import open_columns  # noqa: PLC0415
         from maabo_dist.data.preparation import prepare  # noqa: PLC0415
-        from maabo_dist.data.readers import read_table  # noqa: PLC0415
 
         table, settings = self.read()
-        frame = read_table(table, na_values=settings.na_values) if isinstance(table, Path) else table
-        return prepare(frame, settings), settings
+        opened = open_columns(table, na_values=settings.na_values) if isinstance(table, Path) else table
+        return prepare(opened, settings), settings

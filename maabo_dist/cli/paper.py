@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 MAX_SEEDS = 10_000
 _EXPERIMENTS = {
-    "exp1": ("Count the rules found with growing numbers of trees (Experiment 1).", 50),
-    "exp2": ("Count the rules found with added noise columns (Experiment 2).", 50),
-    "exp3": ("Compare the rules found on three tables (Experiment 3).", 50),
-    "app1": ("Measure how much noise a single tree uses (Appendix 1).", 100),
-    "app2": ("Compute the MAA function by mismatches (Appendix 2); nothing is mined.", 1),
-    "app3": ("Measure what sampling candidates saves and costs (Appendix 3).", 50),
+    "exp1": ("Count the rules found as the number of trees grows (Experiment 1).", 50),
+    "exp2": ("Count the rules found as columns of noise are added (Experiment 2).", 50),
+    "exp3": ("Compare the rules of four methods on three tables (Experiment 3).", 50),
+    "app1": ("Measure how many noise columns a single tree uses (Appendix 1).", 100),
+    "app2": ("Compute the MAA function by the number of mismatches (Appendix 2). Mines nothing.", 1),
+    "app3": ("Measure what comparing fewer candidates saves and costs (Appendix 3).", 50),
 }
 _NOT_AS_JOBS = {
-    "app1": "app1 grows 100 trees for each run and reports on the best one, which no job returns.",
-    "app2": "app2 computes a function and mines nothing, so there is no job to send.",
+    "app1": "app1 grows 100 trees for each run and reports on the best one, which a job cannot return.",
+    "app2": "app2 computes a function and mines nothing, so there is no job to submit.",
 }
 
 _options = combine(
@@ -45,7 +45,7 @@ _options = combine(
         metavar="FILE",
         multiple=True,
         type=click.Path(path_type=Path),
-        help="The Titanic or the Boston housing table, recognised by its columns; repeat it for both.",
+        help="The Titanic or the Boston housing table, recognised by its columns. Repeat the option to give both.",
     ),
     section_option(
         "--dataset",
@@ -53,14 +53,14 @@ _options = combine(
         metavar="NAME",
         multiple=True,
         type=click.Choice(["titanic", "diabetes"]),
-        help="titanic (fetched from OpenML) or diabetes, without a file.",
+        help="A table that needs no file: titanic (fetched from OpenML) or diabetes.",
     ),
     section_option(
         "--seeds",
         section="Search",
         metavar="N",
         type=click.IntRange(1, MAX_SEEDS),
-        help="Seeds 0 … N − 1.  [default: the paper's]",
+        help="Run with seeds 0 to N − 1.  [default: as many as in the paper]",
     ),
     section_option(
         "--jobs",
@@ -69,17 +69,17 @@ _options = combine(
         type=click.IntRange(1),
         help="Number of processes.  [default: all cores]",
     ),
-    section_option("--cluster", section="Cluster", is_flag=True, help="Run every case as a job of a running cluster."),
+    section_option("--cluster", section="Cluster", is_flag=True, help="Run each case as a job on a cluster."),
     cluster_options,
     out_option("Also write the raw results as CSV, the tables as Markdown and the plot as PNG to this directory."),
-    section_option("--json", "as_json", section="Output", is_flag=True, help="Print JSON."),
+    section_option("--json", "as_json", section="Output", is_flag=True, help="Print all results as JSON."),
     section_option("--quiet", "-q", section="Output", is_flag=True, help="Print no progress and no notes."),
 )
 
 
 @click.group("paper")
 def paper_group() -> None:
-    """Run an experiment of the paper and compare our figures with the printed ones."""
+    """Run an experiment of the paper, and print its results next to those in the paper."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,12 @@ _CALLBACKS: TypeAdapter[Any] = TypeAdapter(AnyCallback)
 
 
 def job_document(
-    settings: Mapping[str, Any], *, fresh: bool = False, priority: str = "normal", callback: Any = None
+    settings: Mapping[str, Any],
+    *,
+    fresh: bool = False,
+    priority: str = "normal",
+    callback: Any = None,
+    sample: int | None = None,
 ) -> dict[str, Any]:
     """Return the job document without its dataset; mistakes are reported before anything is sent.
 
@@ -111,6 +116,8 @@ def job_document(
         "priority": _check_priority(priority),
         "fresh": fresh,
     }
+    if sample is not None:
+        document["sample"] = sample
     return document if callback is None else document | {"callback": _check_callback(callback)}
 
 

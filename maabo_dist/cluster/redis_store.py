@@ -7,9 +7,10 @@ The manifest is written last, so that a reader sees all or nothing. All keys exp
 that was killed while writing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
+from io import BytesIO
 from math import ceil
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -59,6 +60,13 @@ class RedisStore:
 
     def put(self, name: str, source: Path) -> None:
         """Store a local file. If the artifact exists already, only renew its expiry."""
+        self._put(name, lambda: source.stat().st_size, lambda: source.open("rb"))
+
+    def put_bytes(self, name: str, data: bytes) -> None:
+        """Store bytes in the same way."""
+        self._put(name, lambda: len(data), lambda: BytesIO(data))
+
+    def _put(self, name: str, measure: Callable[[], int], open_source: Callable[[], BinaryIO]) -> None:
         key = self._key(name)
         with _translate_errors():
             manifest = self._read_manifest(key)
@@ -66,13 +74,13 @@ class RedisStore:
                 renewed = manifest.model_copy(update={"modified": self._now()})
                 if self._write_manifest(key, renewed, existing=True):
                     return
-            size = source.stat().st_size
+            size = measure()
             if size > self._limit:
                 raise SettingsError(
                     f"{name} has {size:,} bytes; Redis takes up to {self._limit:,}. "
                     "Set MAABO_STORE to a directory that all machines share or to an s3:// bucket."
                 )
-            self._write(key, source)
+            self._write(name, open_source)
 
     def get(self, name: str, target: Path) -> None:
         """Copy an artifact to a local file and verify its size and SHA-256."""
@@ -116,11 +124,11 @@ class RedisStore:
         except ValidationError:  # treated as missing: the next `put` writes it again
             return None
 
-    def _write(self, key: str, source: Path) -> None:
-        written: list[str] = []
+    def _write(self, name: str, open_source: Callable[[], BinaryIO]) -> None:
+        key, written = self._key(name), list[str]()
         digest, size = sha256(), 0
         try:
-            with source.open("rb") as file:
+            with open_source() as file:
                 while chunk := file.read(CHUNK_BYTES):
                     written.append(f"{key}:{len(written)}")
                     self._client.set(written[-1], chunk, ex=self._lifetime)
@@ -128,7 +136,7 @@ class RedisStore:
                     size += len(chunk)
             manifest = _Manifest(size=size, chunks=len(written), modified=self._now(), sha256=digest.hexdigest())
             if not self._write_manifest(key, manifest, existing=False):
-                raise StoreError(f"Redis evicted part of {source.name} during the upload; it may be out of memory.")
+                raise StoreError(f"Redis evicted part of {name} during the upload; it may be out of memory.")
         except redis.ResponseError:  # rejected, most likely out of memory
             with suppress(redis.RedisError):
                 if self._read_manifest(key) is None:  # else they belong to another client that finished first
@@ -191,6 +199,10 @@ class FallbackStore:
     def put(self, name: str, source: Path) -> None:
         """Store a local file in the first store."""
         self._primary.put(name, source)
+
+    def put_bytes(self, name: str, data: bytes) -> None:
+        """Store bytes in the first store."""
+        self._primary.put_bytes(name, data)
 
     def get(self, name: str, target: Path) -> None:
         """Copy an artifact to a local file."""

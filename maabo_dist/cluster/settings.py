@@ -193,6 +193,8 @@ class ClusterSettings(EnvironmentSettings):
     prefix: str = Field("", max_length=50, pattern=r"^[A-Za-z0-9_.:-]*$")
     store_url: str = "file:///var/lib/maabo/store"
     ledger_url: str = "sqlite:////var/lib/maabo/ledger.db"
+    # fsspec URL of the table directory: a directory or bucket with datasets that all workers read.
+    tables_url: str = ""
     cache_dir: str = "/var/cache/maabo"
     cache_bytes: int = Field(20 << 30, ge=1 << 20)
     # The intended duration of a task; its size adapts.

@@ -10,12 +10,13 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import fsspec
 
@@ -32,8 +33,9 @@ ARTIFACT_NAME = re.compile(r"[a-z]+/[0-9a-f]{32,64}")
 # A bucket cannot touch a file, so `put` uploads an older one again to renew its age.
 RENEWAL_SECONDS = 3600.0
 
-# A temporary file that was not written for this long belongs to a process that was killed.
-ABANDONED_SECONDS = 86400.0
+# A temporary file that was not written for this long belongs to a process that was killed. Each process looks for such
+# files at this interval.
+ABANDONED_SECONDS, ABANDONED_CHECK_SECONDS = 86400.0, 3600.0
 
 
 class StoreError(MaaboError):
@@ -69,6 +71,9 @@ class ArtifactStore(Protocol):
         So call this even if `has` returns True. (A bucket renews files older than `RENEWAL_SECONDS`.)
         """
 
+    def put_bytes(self, name: str, data: bytes) -> None:
+        """Store bytes like a file of `put`."""
+
     def get(self, name: str, target: Path) -> None:
         """Copy an artifact to a local file, atomically; MissingArtifactError if there is none."""
 
@@ -91,6 +96,7 @@ class FileStore:
 
     def __init__(self, url: str) -> None:
         self._url = url
+        self._next_checks: dict[Path, float] = {}  # for abandoned files, by directory
         self._open()
 
     def has(self, name: str) -> bool:
@@ -99,14 +105,31 @@ class FileStore:
 
     def put(self, name: str, source: Path) -> None:
         """Store a local file: copied under a temporary name, flushed, renamed."""
+        self._put(name, lambda: source.open("rb"), lambda path: self._files.put_file(str(source), path))
+
+    def put_bytes(self, name: str, data: bytes) -> None:
+        """Store bytes in the same way."""
+        self._put(name, lambda: BytesIO(data), lambda path: self._files.pipe_file(path, data))
+
+    def _put(self, name: str, open_source: Callable[[], BinaryIO], upload: Callable[[str], object]) -> None:
         path = self._path(name)
         info = None if self._local else self._info(name)
         with self._translate_errors():
             if self._local:
-                _put_in_directory(source, Path(path))
+                self._put_in_directory(open_source, Path(path))
             elif info is None or time.time() - _modified(info) > RENEWAL_SECONDS:
-                # An object store shows an upload when it is complete.
-                self._files.put_file(str(source), path)
+                upload(path)  # an object store shows it when it is complete
+
+    def _put_in_directory(self, open_source: Callable[[], BinaryIO], target: Path) -> None:
+        try:
+            os.utime(target)
+        except (FileNotFoundError, PermissionError):  # missing, or owned by another user and replaced
+            make_directory(target.parent)
+            if time.monotonic() >= self._next_checks.get(target.parent, 0.0):
+                self._next_checks[target.parent] = time.monotonic() + ABANDONED_CHECK_SECONDS
+                _remove_abandoned(target.parent)
+            with open_source() as reading, atomic_write(target) as writing:
+                shutil.copyfileobj(reading, writing, 1 << 20)
 
     def get(self, name: str, target: Path) -> None:
         """Copy an artifact to a local file."""
@@ -177,17 +200,12 @@ def collect_garbage(store: ArtifactStore, keep: set[str], older_than: float, now
     return garbage
 
 
-def _put_in_directory(source: Path, target: Path) -> None:
-    try:
-        os.utime(target)
-    except (FileNotFoundError, PermissionError):  # missing, or owned by another user and replaced
-        make_directory(target.parent)
-        for path in target.parent.glob(".*.tmp"):
-            with suppress(OSError):  # owned by another user, or already removed
-                if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
-                    path.unlink()
-        with source.open("rb") as reading, atomic_write(target) as writing:
-            shutil.copyfileobj(reading, writing, 1 << 20)
+def _remove_abandoned(directory: Path) -> None:
+    """Remove temporary files of processes that were killed."""
+    for path in directory.glob(".*.tmp"):
+        with suppress(OSError):  # owned by another user, or already removed
+            if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
+                path.unlink()
 
 
 def _modified(info: dict[str, Any]) -> float:
@@ -209,10 +227,7 @@ def store_figures(store: ArtifactStore, job: str, figures: "FigureData") -> None
     """Store the figure data of a job's final rules."""
     from maabo_dist.report.figures import dump_figures  # noqa: PLC0415 - pandas, which schedulers do not need
 
-    with TemporaryDirectory(prefix="maabo-") as folder:
-        path = Path(folder) / "figures"
-        path.write_bytes(gzip.compress(dump_figures(figures).encode(), mtime=0))
-        store.put(figures_name(job), path)
+    store.put_bytes(figures_name(job), gzip.compress(dump_figures(figures).encode(), mtime=0))
 
 
 def load_figures(store: ArtifactStore, job: str) -> "FigureData | None":

@@ -4,6 +4,7 @@ A stream entry is a JSON header and, for trees, pairs and rules, a body of bytes
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import redis
@@ -13,12 +14,20 @@ from redis.retry import Retry
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.contract import names
 from maabo_dist.contract.decoding import decode_json
-from maabo_dist.contract.messages import EvaluationAnswer, Request, RulesAnswer, ScreenAnswer, ShuffleAnswer
+from maabo_dist.contract.messages import (
+    CountAnswer,
+    EvaluationAnswer,
+    Request,
+    RulesAnswer,
+    ScreenAnswer,
+    ShuffleAnswer,
+)
 from maabo_dist.contract.problem import Problem, redact_secrets
 from maabo_dist.errors import FormatError
 
 # Fields of a stream entry. `HEADER` holds an `EvaluationAnswer` or a `Request`; `BODY` holds the packed data.
 HEADER, RULES_HEADER, SCREEN_HEADER, SHUFFLE_HEADER = b"header", b"mined", b"screened", b"shuffled"
+COUNT_HEADER = b"counted"
 BODY = b"body"
 
 _HEADERS = {
@@ -26,8 +35,9 @@ _HEADERS = {
     RulesAnswer: RULES_HEADER,
     ScreenAnswer: SCREEN_HEADER,
     ShuffleAnswer: SHUFFLE_HEADER,
+    CountAnswer: COUNT_HEADER,
 }
-Answer = EvaluationAnswer | RulesAnswer | ScreenAnswer | ShuffleAnswer
+Answer = EvaluationAnswer | RulesAnswer | ScreenAnswer | ShuffleAnswer | CountAnswer
 
 # Short, because a process has several connections and detects one after another that they are dead.
 SOCKET_SECONDS = 5
@@ -53,13 +63,16 @@ def open_redis(settings: ClusterSettings, timeout: float = SOCKET_SECONDS, retri
 
 
 def send_answer(client: Any, settings: ClusterSettings, answer: Answer, body: bytes = b"") -> None:
-    """Add an answer to the job's stream: its header, and packed trees, pairs, searches or a result document.
+    """Add an answer to the job's stream: its header, and packed trees, pairs, searches or a result document."""
+    send_answers(client, settings, [(answer, body)])
 
-    It may be added twice; the scheduler drops the second.
-    """
-    stream = results_stream(settings, answer.job)
+
+def send_answers(client: Any, settings: ClusterSettings, answers: Sequence[tuple[Answer, bytes]]) -> None:
+    """Add answers to the stream of their job. They may be added twice; the scheduler drops the second."""
+    stream = results_stream(settings, answers[0][0].job)
     with client.pipeline(transaction=False) as pipe:
-        pipe.xadd(stream, {_HEADERS[type(answer)]: answer.model_dump_json(), BODY: body})
+        for answer, body in answers:
+            pipe.xadd(stream, {_HEADERS[type(answer)]: answer.model_dump_json(), BODY: body})
         pipe.expire(stream, STREAM_SECONDS)
         pipe.execute()
 

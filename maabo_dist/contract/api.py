@@ -24,18 +24,22 @@ class Page(BaseModel, Generic[Item]):
     next: str | None = None  # cursor of the next page; null on the last page
 
 
+# The format of a table that is a directory of files.
+DIRECTORY = "directory"
+
+
 class Dataset(_Response):
-    """A table that was uploaded."""
+    """A table that was uploaded, or a directory of files in the server's table directory."""
 
     id: str
     name: str
-    # csv, tsv, xlsx or parquet.
+    # csv, tsv, xlsx, parquet or directory.
     format: str
-    # Bytes of the file.
+    # Bytes of the file or files.
     size: int
     rows: int
     columns: int
-    # SHA-256 of the file.
+    # SHA-256 of the file; of the identities of files.
     fingerprint: str
     created: float
 
@@ -78,6 +82,8 @@ class DatasetDetails(Dataset):
     target: str | None = None
     # How the file was read: its encoding, decimal commas, columns without a name.
     notes: tuple[str, ...] = ()
+    # The path of a directory in the server's table directory.
+    path: str | None = None
 
 
 class JobProgress(JobRecord):

@@ -34,6 +34,11 @@ def is_false(value: object) -> bool:
     return value is False
 
 
+def is_empty(value: object) -> bool:
+    """Return True for a list that is left out of the JSON."""
+    return value == ()
+
+
 class Record(BaseModel):
     """A part of the result document."""
 

@@ -22,11 +22,13 @@ from pydantic import (
     Tag,
     ValidationError,
     field_serializer,
+    model_validator,
 )
 
 from maabo_dist.contract.document import is_none
 from maabo_dist.contract.names import QUEUE_PREFIX
 from maabo_dist.contract.problem import invalid_document
+from maabo_dist.contract.result import SampleInfo
 from maabo_dist.errors import InputError
 from maabo_dist.settings import MiningSettings, TableSettings
 
@@ -119,14 +121,63 @@ class _Document(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class DatasetRef(_Document):
-    """A table in the artifact store."""
+MAX_NOTE, MAX_NOTES = 2000, 100
 
+_SEGMENT = r"[^\\%?#*:/\x00-\x1f\x7f]+"
+# Names separated by single slashes, without characters that are special to some file system.
+PATH_PATTERN = rf"^{_SEGMENT}(/{_SEGMENT})*$"
+
+
+def check_directory(path: str) -> str:
+    """Check the path of a directory in the table directory of a cluster."""
+    if {".", ".."} & set(path.split("/")) or path.endswith("\n"):
+        raise ValueError("is not the path of a directory in the table directory, such as sales/2024")
+    return path
+
+
+class ManyRows(_Document):
+    """A dataset of many files in the table directory of the cluster (MAABO_TABLES), of which a sample is searched."""
+
+    # Relative to the table directory.
+    path: Annotated[str, Field(max_length=1000, pattern=PATH_PATTERN), AfterValidator(check_directory)]
+    # Rows to search.
+    sample: Annotated[int, Field(ge=1)]
+    # All rows and columns.
+    rows: Annotated[int, Field(ge=1)]
+    columns: Annotated[int, Field(ge=1)]
+    # The sample in the artifact store, once it is drawn.
+    drawn: Fingerprint | None = None
+    info: SampleInfo | None = None
+
+
+def fingerprint_of_files(files: str, settings: TableSettings, sample: int) -> str:
+    """Identify a dataset before its sample is drawn; `files` is the fingerprint of its files."""
+    document = json.dumps([files, settings.model_dump(mode="json"), sample], sort_keys=True)
+    return sha256(document.encode()).hexdigest()
+
+
+class DatasetRef(_Document):
+    """A table in the artifact store, or one of which a sample will be there."""
+
+    # SHA-256 of the columns; of the files, until a sample of them is drawn.
     fingerprint: Fingerprint
     name: Name = "table"
     # The settings with which the table was prepared, for the report.
     settings: TableSettings | None = None
-    notes: tuple[Annotated[str, Field(max_length=2000)], ...] = Field((), max_length=100)
+    notes: tuple[Annotated[str, Field(max_length=MAX_NOTE)], ...] = Field((), max_length=MAX_NOTES)
+    # Omitted if all rows are in the store, so that older programs can read the document.
+    many: ManyRows | None = Field(None, exclude_if=is_none)
+
+    @property
+    def needs_sample(self) -> bool:
+        """True if the sample that is searched has to be drawn first."""
+        return self.many is not None and self.many.drawn is None
+
+    @model_validator(mode="after")
+    def _check_many(self) -> Self:
+        if self.many is not None and (self.settings is None or self.settings.target is None):
+            raise ValueError("a dataset of many files needs settings with a target")
+        return self
 
 
 def _check_queue(queue: str) -> str:
@@ -277,8 +328,15 @@ class JobRecord(_Record):
     pairs_screened: int | None = None
     # The number of pairs and triples to screen.
     pairs: int | None = None
+    # Rows that the current pass over a dataset has read; None unless there is one.
+    rows_read: int | None = None
+    # The rows that it reads.
+    rows: int | None = None
     trees: int = 0
     planned: int | None = None
+    # The first trees of a search that runs, and the running time until then, with its start and its screens.
+    first_trees: int | None = None
+    first_seconds: float | None = None
     # Searches on shuffled labels that are complete; None unless the job runs them.
     shuffles_done: int | None = None
     # The most that are needed.
@@ -311,6 +369,8 @@ class ClusterRecord(_Record):
     store: str
     # The host of the scheduler; the directory of a `file:` store is there.
     host: Annotated[str, Field(max_length=300)]
+    # URL of the table directory; empty if there is none.
+    tables: str = ""
 
 
 class WorkerRecord(_Record):

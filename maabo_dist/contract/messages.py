@@ -9,6 +9,7 @@ writes it, the third drops the old one. An answer has the version of its request
 """
 
 from base64 import b64decode, b64encode
+from operator import not_
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -16,8 +17,9 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from maabo_dist.contract.decoding import decode_json
-from maabo_dist.contract.document import is_false, is_none
+from maabo_dist.contract.document import is_empty, is_false, is_none
 from maabo_dist.contract.job import Correlation, Fingerprint, JobId, JobSpec, Name, Trace
+from maabo_dist.contract.passes import MAX_PASSES, PassKind, StoredPass
 from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import FormatError
 from maabo_dist.settings import MAX_DEPTH, MAX_PROBES, MiningSettings
@@ -30,6 +32,8 @@ WRITTEN_VERSION = 2
 OLDEST_VERSION = 2
 MAX_SUBSETS = 1 << 17
 MAX_PAIRS = 1 << 16
+# The most tasks that one evaluation message carries.
+MAX_PARTS = 256
 
 MAX_REASON = 2000
 
@@ -126,8 +130,24 @@ class TableSplit(_Message):
         )
 
 
+Subsets = Annotated[str, Field(max_length=MAX_SUBSETS * 96)]
+
+
+class EvaluatePart(BaseModel):
+    """Subsets `start` … `stop` − 1 of a batch."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    batch: Count
+    start: Count
+    stop: Count
+    attempt: Count
+    # Feature indices, packed by `pack_subsets`.
+    subsets: Subsets
+
+
 class EvaluateMessage(_TaskMessage):
-    """Grow the trees of subsets `start` … `stop` − 1 of a batch."""
+    """Grow the trees of subsets `start` … `stop` − 1 of a batch, and of further parts; each part has its own answer."""
 
     job: JobId
     batch: Count
@@ -141,18 +161,27 @@ class EvaluateMessage(_TaskMessage):
     whole: bool = False
     subset_size: Annotated[int, Field(ge=1)]
     # Feature indices, packed by `pack_subsets`.
-    subsets: Annotated[str, Field(max_length=MAX_SUBSETS * 96)]
+    subsets: Subsets
+    # Omitted if there are none, so that older workers can read the message.
+    more: Annotated[tuple[EvaluatePart, ...], Field(max_length=MAX_PARTS - 1)] = Field((), exclude_if=not_)
     # The smallest size of a space of mixed sizes; for `argsrepr` only, and never sent.
     smallest_size: int | None = Field(None, exclude=True)
 
     @property
+    def parts(self) -> "tuple[EvaluateMessage | EvaluatePart, ...]":
+        """All parts; the message itself has the fields of the first."""
+        return (self, *self.more)
+
+    @property
     def argsrepr(self) -> str:
         """A summary of the task, shown by Flower."""
-        count = self.stop - self.start
+        count = sum(part.stop - part.start for part in self.parts)
         subsets = "subset" if count == 1 else "subsets"
         mixed = self.smallest_size not in {None, self.subset_size}
         size = f"{self.smallest_size}–{self.subset_size}" if mixed else self.subset_size
-        line = f"job {self.job[:4]} · batch {self.batch} · {count} {subsets} of {size}"
+        last = max(part.batch for part in self.parts)
+        batches = f"batch {self.batch}" if last == self.batch else f"batches {self.batch}–{last}"
+        line = f"job {self.job[:4]} · {batches} · {count} {subsets} of {size}"
         return _with_correlation(line, self.correlation)
 
 
@@ -168,11 +197,13 @@ class _Answer(_Message):
 
 
 class EvaluationAnswer(_Answer):
-    """The answer to `EvaluateMessage`; if it is `done`, its body contains the packed trees."""
+    """The answer to a part of an `EvaluateMessage`; if it is `done`, its body contains the packed trees."""
 
     batch: Count
     start: Count
     stop: Count
+    # The number of the part: all parts of a message share one worker process, and its loss. Omitted if it is 0.
+    part: Annotated[int, Field(ge=0, lt=MAX_PARTS)] = Field(0, exclude_if=not_)
 
 
 class ScreenMessage(_TaskMessage):
@@ -192,6 +223,8 @@ class ScreenMessage(_TaskMessage):
     split: TableSplit
     # The maximum number of pairs to return, or of triples of each class and of interactions.
     most: Annotated[int, Field(ge=1, le=MAX_PAIRS)]
+    # True to count pairs at tenths of the rows too, or triples at sixths.
+    fine: bool = Field(False, exclude_if=is_false)
 
     @property
     def argsrepr(self) -> str:
@@ -244,6 +277,42 @@ class ShuffleAnswer(_Answer):
     stop: Count
 
 
+class CountMessage(_Message):
+    """Read blocks `start` … `stop` − 1 of a pass over the rows of a dataset."""
+
+    spec: JobSpec
+    # The number of the pass within the job.
+    number: Count
+    kind: PassKind
+    request: Fingerprint | None = None
+    results: Fingerprint | None = None
+    start: Count
+    stop: Count
+    # The number of blocks of the pass, for logs and for Flower.
+    blocks: Count
+    attempt: Count
+    # The time that the task is expected to take, from which its time limit follows; never sent.
+    expected: float = Field(0.0, exclude=True)
+
+    @property
+    def argsrepr(self) -> str:
+        """A summary of the task, shown by Flower."""
+        done = {"plan": "plan the sample", "draw": "draw the sample", "count": "count rows"}[self.kind]
+        blocks = f"blocks {self.start + 1}–{self.stop}" if self.stop - self.start > 1 else f"block {self.stop}"
+        line = f"job {self.spec.id[:4]} · {done} · {blocks} of {self.blocks}"
+        return _with_correlation(line, self.spec.correlation)
+
+
+class CountAnswer(_Answer):
+    """The answer to `CountMessage`; if it is `done`, its body contains what was counted, drawn or planned."""
+
+    number: Count
+    start: Count
+    stop: Count
+    # True if the work fails on every worker.
+    permanent: bool = Field(False, exclude_if=is_false)
+
+
 class StoredShuffles(BaseModel):
     """Searches on shuffled labels in the store, which certify rules."""
 
@@ -268,12 +337,18 @@ class RulesMessage(_Message):
     stopped: StopReason
     # The first failed subsets.
     failures: tuple[Failure, ...] = ()
-    # Both are omitted by default, so that older workers can read the message.
+    # All are omitted by default, so that older workers can read the message.
 
+    # For each class, a strength that no triple of features exceeds which has no tree: see `SearchRun.untried_triples`.
+    untried_triples: tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...] | None = Field(
+        None, max_length=100, exclude_if=is_none
+    )
     # True to answer how many searches on shuffled labels are needed, instead of running them.
     plan_shuffles: bool = Field(False, exclude_if=is_false)
     # The searches, once they were run.
     shuffled: StoredShuffles | None = Field(None, exclude_if=is_none)
+    # The passes that have counted rules on all rows of a dataset, in order.
+    counted: tuple[StoredPass, ...] = Field((), max_length=MAX_PASSES, exclude_if=is_empty)
 
     @property
     def argsrepr(self) -> str:
@@ -285,7 +360,8 @@ class RulesMessage(_Message):
 class RulesAnswer(_Answer):
     """The answer to `RulesMessage`; if it is `done`, its body contains the result document.
 
-    It has no body if searches on shuffled labels are needed first.
+    It has no body if searches on shuffled labels are needed first. If rules have to be counted first, its body is the
+    `PassPlan`.
     """
 
     final: bool
@@ -298,6 +374,8 @@ class RulesAnswer(_Answer):
     shuffles: Annotated[int, Field(ge=1)] | None = Field(None, exclude_if=is_none)
     # See `ShufflePlan`.
     undecided: float | None = Field(None, exclude_if=is_none)
+    # True if rules have to be counted on all rows of a dataset first.
+    counting: bool = Field(False, exclude_if=is_false)
 
 
 class Request(_Message):

@@ -6,6 +6,8 @@ EVALUATE = "maabo.evaluate"
 SCREEN = "maabo.screen"
 # Task: repeat the search on shuffled labels. It uses the queue of evaluations.
 SHUFFLE = "maabo.shuffle"
+# Task: read some of the rows of a dataset, to draw a sample or to count rules. It uses the queue of evaluations.
+COUNT = "maabo.count"
 # Task: mine the rules from all trees of a job.
 RULES = "maabo.rules"
 # Task: submit a job document.

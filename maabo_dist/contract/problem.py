@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from maabo_dist._util.text import reworded
 from maabo_dist.errors import InputError, MaaboError, SettingsError
 
 TYPE_PREFIX = "https://maabo.dev/problems/"
@@ -92,7 +93,7 @@ def document_error(problems: Sequence[Mapping[str, Any]]) -> DocumentError:
     """Like `invalid_document`, from pydantic's list of errors."""
     lines = []
     for one in problems:
-        message = str(one["msg"]).removeprefix("Value error, ")
+        message = reworded(str(one["msg"]))
         lines.append(f"{_path(one['loc']) or 'document'}: {message} (got {_value(one)}).")
     first = problems[0]
     return DocumentError(

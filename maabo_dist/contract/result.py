@@ -72,6 +72,33 @@ class PartSizes(Record):
     holdout: Count
 
 
+class ColumnInfo(Record):
+    """What all rows of a dataset have in one column.
+
+    Attributes
+    ----------
+    name : str
+        Name of the column.
+    missing : int
+        Rows without a value, or with an infinite one.
+    smallest : float, str or None
+        The smallest number, or the first date; null for text.
+    largest : float, str or None
+        The largest number, or the last date; null for text.
+    distinct : int or None
+        The number of levels of text; null for numbers and dates, and if there are more than 1,000.
+    levels : dict of str to int
+        Rows of the most frequent levels, at most 20; empty if `distinct` is null.
+    """
+
+    name: str
+    missing: Count
+    smallest: float | str | None
+    largest: float | str | None
+    distinct: Count | None
+    levels: dict[str, Count]
+
+
 class SampleInfo(Record):
     """The sample of a table that was searched. The evidence for rules is of all rows.
 
@@ -123,6 +150,8 @@ class DatasetInfo(Record):
         Rows that are worth one independent row in tests and intervals. Left out where each row is a case of its own.
     sample : SampleInfo
         The sample that was searched. Left out where all rows were.
+    columns : tuple of ColumnInfo
+        What all rows have in each column that was read. Left out where all rows were searched.
     """
 
     name: str
@@ -136,6 +165,7 @@ class DatasetInfo(Record):
     parts: PartSizes
     design_effect: Annotated[float, Field(ge=1)] | SkipJsonSchema[None] = Field(None, exclude_if=is_none)
     sample: SampleInfo | SkipJsonSchema[None] = Field(None, exclude_if=is_none)
+    columns: tuple[ColumnInfo, ...] | SkipJsonSchema[None] = Field(None, exclude_if=is_none)
 
 
 class SpaceInfo(Record):
@@ -165,6 +195,9 @@ class Completeness(Record):
         Pairs of features that were counted, each feature at three levels: all of them, or none.
     triples : int
         Triples that were counted: all of them, or none.
+    no_other_triple : bool or None
+        True if no triple without a tree reaches the weakest published finding of a class at these levels. Null if
+        triples were not counted, or not all of the strongest have a tree.
     all_subsets : bool
         True if a tree was grown on every subset.
     statement : str
@@ -173,6 +206,7 @@ class Completeness(Record):
 
     pairs: Annotated[int, Field(strict=True, ge=0)]
     triples: Annotated[int, Field(strict=True, ge=0)]
+    no_other_triple: bool | None = None
     all_subsets: bool
     statement: str
 

@@ -5,25 +5,25 @@ import csv
 import gzip
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import compute
 from pyarrow import csv as arrow_csv
 
 from maabo_dist._util.text import format_names
 from maabo_dist.data.dataset_files import DataFile
 from maabo_dist.data.file_checks import first_line, name_problems
 from maabo_dist.data.text_files import MISSING_TEXTS, find_separator
+from maabo_dist.data.text_types import DECIMAL_COMMAS, FALSE_TEXTS, TEXT, TRUE_TEXTS, TypeCandidates, convert_texts
 from maabo_dist.errors import DatasetError
 
 # Bytes of text that are read at a time; no line may be longer.
 BLOCK_BYTES = 1 << 24
-_BOOLEANS = pa.array(["true", "false", "True", "False", "TRUE", "FALSE"])
-# From the narrowest type to the widest: a column has the first that all of its cells have.
-_TYPES = (pa.bool_(), pa.int64(), pa.float64(), pa.string())
-_TEXT = len(_TYPES) - 1
+# Metadata of a column whose numbers have decimal commas.
+_WITH_COMMAS = {"decimal": ","}
+_TYPES = {"int64": pa.int64(), "bool": pa.bool_(), "float64": pa.float64(), TEXT: pa.string()}
 
 
 def scan_text(files: Sequence[DataFile], na_values: tuple[str, ...]) -> tuple[pa.Schema, list[int]]:
@@ -32,55 +32,81 @@ def scan_text(files: Sequence[DataFile], na_values: tuple[str, ...]) -> tuple[pa
     Columns are found by their names; each file must have the same ones. Cells must be UTF-8.
     """
     names: list[str] = []
-    kinds: list[list[int]] = []
+    candidates: dict[str, TypeCandidates] = {}
     rows = []
     for file in files:
         count = 0
-        for batch in _read_blocks(file, None, na_values):
-            names = names or batch.schema.names
-            kinds = kinds or [list(range(len(_TYPES)))] * len(names)
-            _check_names(file, files[0], batch.schema.names, names)
-            columns = (batch.column(batch.schema.get_field_index(name)) for name in names)
-            kinds = [_narrow(possible, cells) for possible, cells in zip(kinds, columns, strict=True)]
+        text = _TextFile.open(file)
+        names = names or text.names
+        _check_names(file, files[0], text.names, names)
+        for name in names:
+            candidates.setdefault(name, TypeCandidates(decimal_commas=text.separator != ","))
+        for batch in text.read(dict.fromkeys(names, pa.string()), na_values):
+            for name, cells in zip(names, batch.columns, strict=True):
+                candidates[name].narrow(cells)
             count += batch.num_rows
         rows.append(count)
-    return pa.schema([(name, _TYPES[possible[0]]) for name, possible in zip(names, kinds, strict=True)]), rows
+    return pa.schema([_field(name, candidates[name].best) for name in names]), rows
+
+
+def _field(name: str, kind: str) -> pa.Field:
+    if kind == DECIMAL_COMMAS:
+        return pa.field(name, pa.float64(), metadata=_WITH_COMMAS)
+    return pa.field(name, _TYPES[kind])
 
 
 def read_text_batches(
     file: DataFile, schema: pa.Schema, columns: Sequence[str], na_values: tuple[str, ...]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one file in their order, as the types of the schema."""
-    return _read_blocks(file, {name: schema.field(name).type for name in columns}, na_values)
+    commas = {name for name in columns if schema.field(name).metadata}
+    types = {name: pa.string() if name in commas else schema.field(name).type for name in columns}
+    for batch in _TextFile.open(file).read(types, na_values):
+        arrays = [
+            convert_texts(cells, DECIMAL_COMMAS) if name in commas else cells
+            for name, cells in zip(types, batch.columns, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, names=list(types))
 
 
-def _read_blocks(file: DataFile, types: dict[str, Any] | None, na_values: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    """Yield blocks of the columns with these types; of all columns as text if there are none."""
-    kind = file.path.lower().removesuffix(".gz")
-    try:
-        with _stream(file) as source:
-            header = source.readline().removeprefix(codecs.BOM_UTF8).rstrip(b"\r\n")
-        separator = find_separator(header, kind[kind.rfind(".") :])
-        names = next(csv.reader([header.decode()], delimiter=separator), [])
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise _unreadable(file, error) from error
-    if problems := name_problems(Path(file.path), names):
-        raise DatasetError("\n".join(problems))
-    options = arrow_csv.ConvertOptions(
-        column_types=types or dict.fromkeys(names, pa.string()),
-        include_columns=list(types) if types else None,
-        null_values=[*MISSING_TEXTS, *na_values],
-        strings_can_be_null=True,
-        true_values=_BOOLEANS.to_pylist()[::2],
-        false_values=_BOOLEANS.to_pylist()[1::2],
-    )
-    parsing = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True)
-    reading = arrow_csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False)
-    try:
-        with _stream(file) as source, arrow_csv.open_csv(source, reading, parsing, options) as reader:
-            yield from reader
-    except (OSError, EOFError, KeyError, zlib.error, pa.ArrowException) as error:
-        raise _unreadable(file, error) from error
+@dataclass(frozen=True)
+class _TextFile:
+    file: DataFile
+    separator: str
+    names: list[str]
+
+    @classmethod
+    def open(cls, file: DataFile) -> "_TextFile":
+        """Read the header."""
+        kind = file.path.lower().removesuffix(".gz")
+        try:
+            with _stream(file) as source:
+                header = source.readline().removeprefix(codecs.BOM_UTF8).rstrip(b"\r\n")
+            separator = find_separator(header, kind[kind.rfind(".") :])
+            names = next(csv.reader([header.decode()], delimiter=separator), [])
+        except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+            raise _unreadable(file, error) from error
+        if problems := name_problems(Path(file.path), names):
+            raise DatasetError("\n".join(problems))
+        return cls(file, separator, names)
+
+    def read(self, types: dict[str, Any], na_values: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        """Yield blocks of the columns with these types, in their order."""
+        options = arrow_csv.ConvertOptions(
+            column_types=types,
+            include_columns=list(types),
+            null_values=[*MISSING_TEXTS, *na_values],
+            strings_can_be_null=True,
+            true_values=list(TRUE_TEXTS),
+            false_values=list(FALSE_TEXTS),
+        )
+        parsing = arrow_csv.ParseOptions(delimiter=self.separator, newlines_in_values=True)
+        reading = arrow_csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False)
+        try:
+            with _stream(self.file) as source, arrow_csv.open_csv(source, reading, parsing, options) as reader:
+                yield from reader
+        except (OSError, EOFError, KeyError, zlib.error, pa.ArrowException) as error:
+            raise _unreadable(self.file, error) from error
 
 
 def _stream(file: DataFile) -> Any:
@@ -100,22 +126,3 @@ def _check_names(file: DataFile, first: DataFile, names: Sequence[str], expected
     absent, extra = [name for name in expected if name not in names], [name for name in names if name not in expected]
     what = f"it lacks {format_names(absent)}" if absent else f"only it has {format_names(extra)}"
     raise DatasetError(f"{file.path} has other columns than {first.path}: {what}. Give files of one table.")
-
-
-def _narrow(possible: list[int], cells: pa.Array) -> list[int]:
-    """Return the types of these that all of the texts have; any text is text.
-
-    All types are remembered: a column of `true` in one file may have numbers in the next, and together they are text.
-    """
-    return [kind for kind in possible if kind == _TEXT or _fits(cells, _TYPES[kind])]
-
-
-def _fits(cells: pa.Array, kind: Any) -> bool:
-    if pa.types.is_boolean(kind):
-        present = cells.drop_null()
-        return bool(len(present) == 0 or compute.all(compute.is_in(present, value_set=_BOOLEANS)).as_py())
-    try:
-        compute.cast(compute.utf8_trim_whitespace(cells), kind)
-    except pa.ArrowInvalid:
-        return False
-    return True

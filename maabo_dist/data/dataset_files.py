@@ -77,6 +77,11 @@ def list_files(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     return tuple(_identify(path, _partitions(root, path)) for path in paths)
 
 
+def fingerprint_of(files: Sequence[DataFile]) -> str:
+    """Return the SHA-256 of the identities of all files."""
+    return sha256("\n".join(file.fingerprint for file in files).encode()).hexdigest()
+
+
 def _list_one(source: str) -> tuple[str, list[str]]:
     """Return the directory that the names of partitions begin after, and the paths of all files in it."""
     if "://" in source:

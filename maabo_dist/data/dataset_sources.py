@@ -5,6 +5,7 @@ in which texts are dictionaries.
 """
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -105,15 +106,23 @@ class ParquetFiles:
         stored = [name for name in columns if name not in self.partitions]
         texts = [name for name in stored if pa.types.is_string(self.schema.field(name).type)]
         schema = pa.schema([self.schema.field(name) for name in columns])
-        given = dict(file.partitions)
         with wrap_read_errors(Path(file.path), "Parquet"), file.open() as opened:
             reader = parquet.ParquetFile(opened, read_dictionary=texts)
             # A row group without columns still has rows.
             for batch in reader.iter_batches(BATCH_ROWS, row_groups=[piece.group], columns=stored, use_threads=False):
-                for name in self.partitions.intersection(columns):
-                    value = pa.scalar(given[name], pa.string()).cast(self.schema.field(name).type)
-                    batch = batch.append_column(name, pa.repeat(value, batch.num_rows))  # noqa: PLW2901
-                yield _as_types(batch, schema)
+                named = self.partitions.intersection(columns)
+                yield _as_types(_add_partitions(batch, file, named, self.schema), schema)
+
+
+def _add_partitions(
+    batch: pa.RecordBatch, file: DataFile, names: AbstractSet[str], schema: pa.Schema
+) -> pa.RecordBatch:
+    """Add the columns in the names of a file's directories."""
+    given = dict(file.partitions)
+    for name in names:
+        value = pa.scalar(given[name], pa.string()).cast(schema.field(name).type)
+        batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
+    return batch
 
 
 def _merge_schemas(file: DataFile, first: DataFile, own: pa.Schema, merged: pa.Schema) -> pa.Schema:
@@ -159,12 +168,16 @@ class TextFiles:
     schema: pa.Schema
     pieces: tuple[Piece, ...]
     na_values: tuple[str, ...]
+    # Columns that come from the names of directories.
+    partitions: frozenset[str] = frozenset()
 
     @classmethod
     def open(cls, files: tuple[DataFile, ...], na_values: tuple[str, ...]) -> "TextFiles":
         """Read the schema and the number of rows."""
         schema, rows = scan_text(files, na_values)
-        return cls(files, schema, _pieces([[count] for count in rows]), na_values)
+        partitions = _partition_schema(files)
+        schema = pa.schema([*(field for field in schema if field.name not in partitions.names), *partitions])
+        return cls(files, schema, _pieces([[count] for count in rows]), na_values, frozenset(partitions.names))
 
     def name(self, piece: Piece) -> str:
         """Return the file of a piece, for messages."""
@@ -172,9 +185,12 @@ class TextFiles:
 
     def read(self, piece: Piece, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a piece, with these columns in this order."""
-        schema = pa.schema([self.schema.field(name) for name in columns])
-        for batch in read_text_batches(self.files[piece.file], self.schema, columns, self.na_values):
-            yield _as_types(batch, schema)
+        schema, file = pa.schema([self.schema.field(name) for name in columns]), self.files[piece.file]
+        stored = [name for name in columns if name not in self.partitions]
+        # A file is read for its rows also if none of its columns is asked for.
+        read = stored or [name for name in self.schema.names if name not in self.partitions][:1]
+        for batch in read_text_batches(file, self.schema, read, self.na_values):
+            yield _as_types(_add_partitions(batch, file, self.partitions.intersection(columns), self.schema), schema)
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,13 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
 
 from maabo_dist._util.text import format_count, suggestion
-from maabo_dist.data.dataset_files import DataFile, list_files
+from maabo_dist.data.dataset_files import DataFile, fingerprint_of, list_files
 from maabo_dist.data.dataset_sources import ParquetFiles, Piece, Source, TextFiles, open_object
 from maabo_dist.errors import DatasetError
 
@@ -97,7 +96,7 @@ class Dataset:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the identities of all files."""
-        return sha256("\n".join(file.fingerprint for file in self.files).encode()).hexdigest()
+        return fingerprint_of(self.files)
 
     def batches(
         self, columns: Sequence[str] | None = None, pieces: Sequence[Piece] | None = None

@@ -1,7 +1,7 @@
 """The class of every row of a dataset, by a pass over its target column alone."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from maabo_dist._util.text import format_names
 from maabo_dist.data.datasets import Dataset
-from maabo_dist.data.target import MAX_NUMERIC_CLASSES, Target, encode_target
+from maabo_dist.data.target import MAX_NUMERIC_CLASSES, Target, count_below, encode_target
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 
@@ -28,6 +28,27 @@ ReadProgress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
+class TargetReader:
+    """Returns the classes of cells of the target, in whatever order rows come."""
+
+    # The class of each value.
+    values: dict[Any, int] = field(default_factory=dict)
+    # The greatest value of each class but the last, if the target is a number that is cut.
+    edges: npt.NDArray[np.float64] | None = None
+
+    def read(self, column: Any) -> npt.NDArray[np.uint8]:
+        """(rows): indices of classes, or NO_CLASS."""
+        if self.edges is not None:
+            numbers = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+            return np.where(np.isnan(numbers), NO_CLASS, count_below(self.edges, numbers)).astype(np.uint8)
+        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        values = encoded.dictionary.to_pylist()
+        lookup = np.array([*(self.values.get(value, NO_CLASS) for value in values), NO_CLASS], np.uint8)
+        labels: npt.NDArray[np.uint8] = lookup[encoded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False)]
+        return labels
+
+
+@dataclass(frozen=True)
 class RowClasses:
     """The classes of a table, and the class of each row, in a file."""
 
@@ -39,6 +60,7 @@ class RowClasses:
     labels: npt.NDArray[np.uint8]
     # (classes): the rows of each.
     totals: npt.NDArray[np.int64]
+    reader: TargetReader
 
 
 def read_classes(
@@ -49,19 +71,20 @@ def read_classes(
     distinct = _read_values(table, settings, codes, progress)
     labels: Any = np.memmap(folder / "labels", np.uint8, "w+", shape=(table.rows,))
     if distinct is None:
-        target = _cut_numbers(table, settings, labels, progress)
+        target, reader = _cut_numbers(table, settings, labels, progress)
     else:
         target = encode_target(pd.Series(distinct, name=settings.target).infer_objects(), settings)
         # A missing cell has the last code.
         lookup = np.full(MAX_VALUES + 1, NO_CLASS, np.uint8)
         lookup[: len(distinct)] = target.labels
+        reader = TargetReader(dict(zip(distinct, target.labels.tolist(), strict=True)))
         for start in range(0, table.rows, 1 << 20):
             labels[start : start + (1 << 20)] = lookup[codes[start : start + (1 << 20)]]
     (folder / "values").unlink()
     totals = np.zeros(len(target.classes), np.int64)
     for start in range(0, table.rows, 1 << 20):
         totals += np.bincount(labels[start : start + (1 << 20)], minlength=256)[: len(totals)]
-    return RowClasses(target.classes, target.text, target.notes, labels, totals)
+    return RowClasses(target.classes, target.text, target.notes, labels, totals, reader)
 
 
 def _read_values(table: Dataset, settings: TableSettings, codes: Any, progress: ReadProgress) -> list[Any] | None:
@@ -92,7 +115,9 @@ def _read_values(table: Dataset, settings: TableSettings, codes: Any, progress: 
     return list(numbers)
 
 
-def _cut_numbers(table: Dataset, settings: TableSettings, labels: Any, progress: ReadProgress) -> Target:
+def _cut_numbers(
+    table: Dataset, settings: TableSettings, labels: Any, progress: ReadProgress
+) -> tuple[Target, TargetReader]:
     """Cut a number into classes, by a limit that depends on all of its values."""
     if table.rows > MAX_CUT_ROWS:
         raise DatasetError(
@@ -107,7 +132,9 @@ def _cut_numbers(table: Dataset, settings: TableSettings, labels: Any, progress:
     target = encode_target(pd.Series(values[present], name=settings.target), settings)
     labels[:] = NO_CLASS
     labels[present] = target.labels
-    return target
+    numbers = range(len(target.classes) - 1)
+    edges = np.array([values[present][target.labels <= number].max(initial=-np.inf) for number in numbers])
+    return target, TargetReader(edges=edges)
 
 
 def _target_cells(table: Dataset, settings: TableSettings, progress: ReadProgress) -> Iterator[tuple[int, Any]]:

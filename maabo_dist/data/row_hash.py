@@ -59,6 +59,16 @@ class RowNumbers:
         _count_hashes(self._keys, self._counts, hashes, counted, numbers)
         return numbers
 
+    def add(self, hashes: Hashes, counts: npt.NDArray[np.uint32]) -> None:
+        """Count rows that come elsewhere; the hashes are distinct, and none has come yet."""
+        _add_counts(self._keys, self._counts, hashes, counts)
+
+    def items(self) -> tuple[Hashes, npt.NDArray[np.uint32]]:
+        """Return the hashes that have come, ascending, and how often each has."""
+        used = np.flatnonzero(self._counts)
+        order = used[np.argsort(self._keys[used])]
+        return self._keys[order], self._counts[order]
+
 
 def _cell_bits(column: Any) -> Hashes:
     """(rows): 64 bits for each cell that is no fraction, equal for equal cells."""
@@ -145,3 +155,13 @@ def _count_hashes(keys: Any, counts: Any, hashes: Any, counted: Any, numbers: An
         keys[slot] = hashes[row]
         counts[slot] += np.uint32(1)
         numbers[row] = counts[slot]
+
+
+@kernel
+def _add_counts(keys: Any, counts: Any, hashes: Any, added: Any) -> None:
+    mask = np.uint64(len(keys) - 1)
+    for row in range(len(hashes)):
+        slot = _mix(hashes[row]) & mask
+        while counts[slot] != 0:
+            slot = (slot + np.uint64(1)) & mask
+        keys[slot], counts[slot] = hashes[row], added[row]

@@ -1,8 +1,7 @@
 """Read delimited text in parts, with the types that the whole columns have.
 
 Arrow's own reader in parts takes the types of the first part for all. Here all cells are read as text twice: once to
-find the type of each column, which is the first of `int64`, `bool` and `float64` that all of its cells have, or text;
-then to convert them. The result is that of `read_text`.
+find the type of each column (`text_types`), then to convert them. The result is that of `read_text`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,24 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import compute
 from pyarrow import csv as arrow_csv
 
 from maabo_dist.data.file_checks import first_line
-from maabo_dist.data.text_files import (
-    DECIMAL_COMMA,
-    explain_text,
-    find_separator,
-    header_line,
-    parse_decimal_commas,
-    parser_options,
-)
+from maabo_dist.data.text_files import explain_text, find_separator, header_line, parser_options
+from maabo_dist.data.text_types import TypeCandidates, convert_texts
 from maabo_dist.errors import DatasetError
-
-_BOOLEANS = {"true": ("1", "True", "TRUE", "true"), "false": ("0", "False", "FALSE", "false")}
-_BLANKS = " \t"
-DECIMAL_COMMAS = "decimal commas"
-TEXT = "text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +38,7 @@ class TextTable:
 
     def types(self, columns: Sequence[str]) -> dict[str, str]:
         """Return the type of each column: int64, bool, float64, `DECIMAL_COMMAS` or `TEXT`."""
-        candidates = {name: _Candidates(decimal_commas=self.separator != ",") for name in columns}
+        candidates = {name: TypeCandidates(decimal_commas=self.separator != ",") for name in columns}
         for batch in self.read_texts(columns):
             for name in columns:
                 candidates[name].narrow(batch.column(name))
@@ -65,7 +52,7 @@ class TextTable:
     def read(self, types: dict[str, str]) -> Iterator[Any]:
         """Yield tables of the columns, converted to these types."""
         for batch in self.read_texts(list(types)):
-            arrays = [_convert(batch.column(name), kind) for name, kind in types.items()]
+            arrays = [convert_texts(batch.column(name), kind) for name, kind in types.items()]
             yield pa.table(arrays, names=list(types))
 
     def _reader(self, columns: Sequence[str]) -> Any:
@@ -91,47 +78,3 @@ class _ExplainedErrors:
         ):
             reason = first_line(error)
             raise DatasetError(explain_text(self._table.path, self._table.separator, reason)) from error
-
-
-class _Candidates:
-    """The types that all cells of a column so far can have."""
-
-    def __init__(self, *, decimal_commas: bool) -> None:
-        self._numeric = ["int64", "bool", "float64"]
-        self._commas, self._has_comma = decimal_commas, False
-
-    @property
-    def best(self) -> str:
-        if self._numeric:
-            return self._numeric[0]
-        return DECIMAL_COMMAS if self._commas and self._has_comma else TEXT
-
-    def narrow(self, cells: Any) -> None:
-        self._numeric = [kind for kind in self._numeric if _is_convertible(cells, kind)]
-        if not self._numeric and self._commas:
-            texts = cells.drop_null().to_pandas()
-            self._commas = bool(texts.str.fullmatch(DECIMAL_COMMA).all())
-            self._has_comma = self._has_comma or bool(texts.str.contains(",", regex=False).any())
-
-
-def _is_convertible(cells: Any, kind: str) -> bool:
-    try:
-        _convert(cells, kind)
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
-def _convert(cells: Any, kind: str) -> Any:
-    if kind == TEXT:
-        return cells
-    if kind == DECIMAL_COMMAS:
-        texts = cells.to_pandas()
-        return pa.array(parse_decimal_commas(texts.dropna().astype(str)).reindex(texts.index), from_pandas=True)
-    trimmed = compute.ascii_trim(cells, characters=_BLANKS)
-    if kind != "bool":
-        return compute.cast(trimmed, pa.type_for_alias(kind))
-    is_true, is_false = (compute.is_in(trimmed, pa.array(texts)) for texts in _BOOLEANS.values())
-    if compute.any(compute.invert(compute.or_(compute.or_(is_true, is_false), cells.is_null()))).as_py():
-        raise pa.ArrowInvalid("not all cells are booleans")
-    return compute.if_else(cells.is_null(), pa.scalar(None, pa.bool_()), is_true)

@@ -7,18 +7,22 @@ are in files of one byte a row. The result depends on the rows and the settings 
 the files.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from maabo_dist._util.text import format_count, format_names
 from maabo_dist.contract.messages import TableSplit
-from maabo_dist.contract.result import SampleInfo
+from maabo_dist.contract.passes import SECONDS_PER_CELL
+from maabo_dist.contract.result import ColumnInfo, SampleInfo
+from maabo_dist.data.column_counts import ColumnCounts
 from maabo_dist.data.datasets import Dataset
 from maabo_dist.data.preparation import PreparedTable, choose_columns, prepare
 from maabo_dist.data.readers import mask_texts
@@ -35,8 +39,6 @@ from maabo_dist.study import Study
 # Rows that are searched by default. Tables with no more rows are mined as a whole.
 DEFAULT_SAMPLE = 200_000
 MIN_SAMPLE = 1000
-# Measured on one core, with Parquet files.
-SECONDS_PER_CELL = 4e-8
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +77,15 @@ class DatasetResult:
         How the sample was drawn; None if all rows were searched.
     counter : AllRows or None
         Counts the rows of further rules; None if all rows were searched.
+    columns : tuple of ColumnInfo or None
+        What all rows have in each column; None if all rows were searched.
     """
 
     result: MiningResult
     table: PreparedTable
     sample: SampleInfo | None = None
     counter: AllRows | None = None
+    columns: tuple[ColumnInfo, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,8 @@ class SampledDataset:
     rows: DatasetRows
     plan: SamplePlan
     info: SampleInfo
+    # What all rows have in each column.
+    columns: tuple[ColumnInfo, ...]
 
 
 def mine_dataset(
@@ -162,6 +169,32 @@ def check_supported(table: TableSettings, mining: MiningSettings) -> str | None:
     return next((option for option, given in options.items() if given), None)
 
 
+def check_sample(table: TableSettings, mining: MiningSettings, size: int) -> None:
+    """Raise an error if a sample of this size cannot be searched with these settings."""
+    if option := check_supported(table, mining):
+        raise SettingsError(f"{option} needs all rows in memory, and a sample is searched. Add --sample all.")
+    if size < MIN_SAMPLE:
+        raise SettingsError(f"--sample {size}: at least {MIN_SAMPLE:,} rows are needed. Give a larger number, or all.")
+
+
+def choose_target(dataset: Dataset, table: TableSettings) -> tuple[TableSettings, list[str]]:
+    """Return the settings with the target that is the default if none is given, and the columns to read."""
+    target, columns = choose_columns(list(dataset.names), table)
+    return table.model_copy(update={"target": target}), columns
+
+
+def plan_of(totals: npt.NDArray[np.int64], rows: int, size: int, mining: MiningSettings) -> SamplePlan:
+    """Return how about `size` of the rows are drawn; `totals` are those of each class."""
+    return plan_sample(
+        totals,
+        size,
+        seed=mining.seed,
+        split_seed=TableSplit.of(mining).seed,
+        holdout=held_out_share(mining.holdout, rows),
+        test_size=mining.test_size,
+    )
+
+
 @contextmanager
 def open_sample(
     dataset: Dataset,
@@ -171,33 +204,23 @@ def open_sample(
     report: PassReport = lambda _progress: None,
 ) -> Iterator[SampledDataset]:
     """Draw a sample of about `size` rows by two passes, the first over the target alone, and prepare it."""
-    if option := check_supported(table, mining):
-        raise SettingsError(f"{option} needs all rows in memory, and a sample is searched. Add --sample all.")
-    if size < MIN_SAMPLE:
-        raise SettingsError(f"--sample {size}: at least {MIN_SAMPLE:,} rows are needed. Give a larger number, or all.")
-    _, columns = choose_columns(list(dataset.names), table)
+    check_sample(table, mining, size)
+    table, columns = choose_target(dataset, table)
 
     def reporter(activity: str) -> Callable[[int], None]:
         return lambda rows: report(PassProgress(activity, rows, dataset.rows))
 
     with TemporaryDirectory(prefix="maabo-") as folder:
         classes = read_classes(dataset, table, Path(folder), reporter("reading the target"))
-        plan = plan_sample(
-            classes.totals,
-            size,
-            seed=mining.seed,
-            split_seed=TableSplit.of(mining).seed,
-            holdout=held_out_share(mining.holdout, dataset.rows),
-            test_size=mining.test_size,
-        )
-        sample = draw_sample(dataset, columns, classes, plan, Path(folder), reporter("drawing the sample"))
+        plan = plan_of(classes.totals, dataset.rows, size, mining)
+        sample, parts = draw_sample(dataset, columns, classes, plan, Path(folder), reporter("drawing the sample"))
         dataset.check_unchanged()
-        prepared = _prepare(sample, classes, table)
+        prepared = prepare_sample(sample, classes, table)
         rows = DatasetRows(
-            dataset, classes.classes, classes.labels, sample.parts, sample.totals, prepared.encoder, table.na_values
+            dataset, classes.classes, classes.labels, parts, sample.totals, prepared.encoder, table.na_values
         )
-        info = _describe(dataset, plan, sample, classes)
-        yield SampledDataset(prepared, rows, plan, info)
+        info = describe_sample(dataset, plan, sample, classes)
+        yield SampledDataset(prepared, rows, plan, info, describe_columns(sample.columns))
 
 
 def mine_sample(
@@ -220,18 +243,20 @@ def mine_sample(
         return counters[0]
 
     result = mine(sampled.table.columns, mining, jobs=jobs, progress=progress, count_with=count_with, **options)
-    result = replace(result, notes=(*_notes(sampled), *sampled.table.notes, *result.notes))
-    return DatasetResult(result, sampled.table, sampled.info, counters[0])
+    notes = sample_notes(sampled.info, sampled.plan, sampled.rows.table.rows)
+    result = replace(result, notes=(*notes, *sampled.table.notes, *result.notes))
+    return DatasetResult(result, sampled.table, sampled.info, counters[0], sampled.columns)
 
 
-def _prepare(sample: RowSample, classes: RowClasses, settings: TableSettings) -> PreparedTable:
+def prepare_sample(sample: RowSample, classes: RowClasses, settings: TableSettings) -> PreparedTable:
     """Prepare the sample with the classes of the whole table."""
     target = settings.target or ""
     kind = pd.CategoricalDtype(list(classes.classes), ordered=True)
     frame = mask_texts(sample.frame, settings.na_values).assign(
         **{target: pd.Categorical.from_codes(sample.labels, dtype=kind)}
     )
-    plain = settings.model_copy(update={"target_above": None, "target_quantiles": None})
+    # The target has its classes, and excluded columns were not read.
+    plain = settings.model_copy(update={"target_above": None, "target_quantiles": None, "exclude": ()})
     if len(frame) < MIN_SAMPLE // 2:
         raise DatasetError(f"Only {format_count(len(frame), 'row')} were drawn, too few to search. Use --sample all.")
     prepared = prepare(frame, plain)
@@ -240,13 +265,14 @@ def _prepare(sample: RowSample, classes: RowClasses, settings: TableSettings) ->
         labels=sample.labels,
         classes=classes.classes,
         target=classes.text,
-        parts=sample.sample_parts,
+        parts=sample.parts,
     )
     notes = (*classes.notes, *(f"In the sample: {note}" for note in prepared.notes))
     return replace(prepared, columns=columns, notes=notes)
 
 
-def _describe(dataset: Dataset, plan: SamplePlan, sample: RowSample, classes: RowClasses) -> SampleInfo:
+def describe_sample(dataset: Dataset, plan: SamplePlan, sample: RowSample, classes: RowClasses) -> SampleInfo:
+    """Describe a sample for users."""
     return SampleInfo(
         rows=len(sample.frame),
         of=int(sample.totals.sum()),
@@ -256,8 +282,23 @@ def _describe(dataset: Dataset, plan: SamplePlan, sample: RowSample, classes: Ro
     )
 
 
-def _notes(sampled: SampledDataset) -> Iterator[str]:
-    info, plan = sampled.info, sampled.plan
+def describe_columns(columns: Mapping[str, ColumnCounts]) -> tuple[ColumnInfo, ...]:
+    """Describe columns by all rows, in the order of their names."""
+    return tuple(
+        ColumnInfo(
+            name=name,
+            missing=counts.missing,
+            smallest=counts.smallest,
+            largest=counts.largest,
+            distinct=None if counts.levels is None else len(counts.levels),
+            levels=counts.frequent(),
+        )
+        for name, counts in sorted(columns.items())
+    )
+
+
+def sample_notes(info: SampleInfo, plan: SamplePlan, rows: int) -> Iterator[str]:
+    """Yield sentences on a sample of a table with so many rows."""
     how = "a random sample"
     if not plan.is_uniform:
         largest = max(plan.rates)
@@ -267,9 +308,8 @@ def _notes(sampled: SampledDataset) -> Iterator[str]:
         f"Searched {how} ({info.rows:,} of {info.of:,} rows). Counts, precision, lift, verdicts and certificates are "
         "of all rows; which rows findings share was estimated from the sample to choose them."
     )
-    unlabelled = sampled.rows.table.rows - info.of
-    if unlabelled:
-        yield f"Left out {format_count(unlabelled, 'row')} of {sampled.rows.table.rows:,} without a class."
+    if rows > info.of:
+        yield f"Left out {format_count(rows - info.of, 'row')} of {rows:,} without a class."
     if plan.numbered < 1:
         share = f"{plan.numbered:.0%}"
         yield f"Identical rows are numbered for {share} of the distinct rows, from which the sample is drawn."

@@ -9,9 +9,7 @@ from typing import Any
 
 from maabo_dist.contract.result import StopReason
 from maabo_dist.data.columns import Columns
-from maabo_dist.findings.counted import count_evidence, with_class_weights
-from maabo_dist.findings.neighbours import move_thresholds
-from maabo_dist.mining.result import MiningResult, collect_evidence, conclude
+from maabo_dist.mining.result import MiningResult, collect_evidence, conclude, count_all_rows
 from maabo_dist.mining.run import SearchRun, drive
 from maabo_dist.mining.shuffles import plan_shuffles, run_shuffles
 from maabo_dist.rules.counting import RowCounter
@@ -132,21 +130,15 @@ def mine(
         parallel: dict[str, Any] = {"pool": threads, "pieces": jobs * PIECES_PER_THREAD if threads else 1}
         screen = None
         if study.plan.screened:
-            screen = compute_screen(
-                study.columns,
-                study.tree_split,
-                study.table.root_scores,
-                triples=study.plan.triples,
-                **parallel,
-            )
+            scores = study.table.root_scores
+            screen = compute_screen(study.columns, study.tree_split, scores, study.plan.screens, **parallel)
         run = SearchRun(study, pool, screen)
         stopped = drive(run, study, after_batch, **parallel)
         seconds = clock() - started
         evidence, counter = collect_evidence(study, pool), None
         if count_with is not None and evidence is not None:
             counter = count_with(study)
-            study = with_class_weights(study, counter)
-            evidence = move_thresholds(count_evidence(evidence, study, counter), study, counter)
+            study, evidence = count_all_rows(study, evidence, counter)
         plan = plan_shuffles(study, evidence, stopped)
         shuffled = run_shuffles(
             study,
@@ -155,7 +147,16 @@ def mine(
             threads=threads,
             jobs=jobs,
         )
-    result = conclude(study, pool, stopped, seconds, evidence=evidence, shuffled=shuffled, counter=counter)
+    result = conclude(
+        study,
+        pool,
+        stopped,
+        seconds,
+        evidence=evidence,
+        shuffled=shuffled,
+        counter=counter,
+        untried_triples=run.untried_triples,
+    )
     return replace(
         result,
         forest=Forest.concatenate(forests) if keep_trees else None,

@@ -1,6 +1,6 @@
 """`conclude`: from the trees of a search to its `MiningResult`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -16,9 +16,12 @@ from maabo_dist.data.weights import round_units
 from maabo_dist.findings.alternatives import stand_ins
 from maabo_dist.findings.certificate import LEVEL
 from maabo_dist.findings.condition_tests import condition_tests
+from maabo_dist.findings.counted import count_evidence, with_class_weights
 from maabo_dist.findings.findings import Evidence, Findings, choose, is_strong, to_leaves
 from maabo_dist.findings.missing import missing_classes
+from maabo_dist.findings.neighbours import move_thresholds
 from maabo_dist.mining.shuffles import ShuffleResult
+from maabo_dist.rules.boxes import add_boxes, weakest_strengths
 from maabo_dist.rules.counting import RowCounter, SplitCounter
 from maabo_dist.rules.leaves import Leaves
 from maabo_dist.rules.noise import estimate_noise, leaves_without_probes
@@ -115,7 +118,16 @@ class MiningResult:
 
 def collect_evidence(study: Study, pool: TreePool) -> Evidence | None:
     """Collect the evidence for the rules of all trees; None if GS-MRM selects among leaves, as in the paper."""
-    return Evidence.collect(pool.leaves.distinct(), study) if study.settings.publishes_findings else None
+    if not study.settings.publishes_findings:
+        return None
+    records = pool.records
+    return Evidence.collect(add_boxes(pool.leaves.distinct(), study, records.subsets, records.scores), study)
+
+
+def count_all_rows(study: Study, evidence: Evidence, counter: RowCounter) -> tuple[Study, Evidence]:
+    """Count the evidence for rules that were found in a sample on all rows of its dataset."""
+    study = with_class_weights(study, counter)
+    return study, move_thresholds(count_evidence(evidence, study, counter), study, counter)
 
 
 def conclude(
@@ -127,11 +139,12 @@ def conclude(
     evidence: Evidence | None = None,
     shuffled: ShuffleResult | None = None,
     counter: RowCounter | None = None,
+    untried_triples: Sequence[float] | None = None,
 ) -> MiningResult:
     """Select rules among the leaves of all trees, and describe them.
 
     `evidence` is that of `collect_evidence`, if it was collected before, and `shuffled` the searches that certify it.
-    `counter` counts the rows of rules, by default those of the study.
+    `counter` counts the rows of rules, by default those of the study. `untried_triples` is that of the `SearchRun`.
     """
     counter = counter or SplitCounter.of(study)
     settings, plan = study.settings, study.plan
@@ -161,6 +174,12 @@ def conclude(
         ended = stopped in {StopReason.BUDGET, StopReason.EXHAUSTED} and settings.patience is None
         repeatable = ended and not shuffled.stopped
         published = _publish_findings(evidence, shuffled, study, records, counter, repeatable=repeatable)
+    if untried_triples is not None and published.rules:
+        weakest = weakest_strengths(published.rules, study)
+        beyond = all(untried_triples[label] < strength for label, strength in weakest.items())
+        search = search.model_copy(
+            update={"completeness": describe_completeness(plan, settings, pool.count, no_other_triple=beyond)}
+        )
     totals = round_units(counter.totals[Part.TRAIN], counter.unit)
     return MiningResult(
         rules=published.rules,

@@ -18,7 +18,7 @@ import numpy as np
 from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import SearchError
 from maabo_dist.findings.findings import Evidence, choose
-from maabo_dist.rules.leaves import Leaves
+from maabo_dist.rules.boxes import add_boxes
 from maabo_dist.rules.noise import leaves_without_probes
 from maabo_dist.rules.publishing import TreePool, max_score, select_leaves
 from maabo_dist.screens.screen import Screen
@@ -31,6 +31,8 @@ from maabo_dist.trees.training import depth_search
 
 # How often, at most, a search with patience looks for new rules while its patience lasts.
 LOOKS_PER_PATIENCE = 8
+# Batches of initial subsets that are proposed before the first of them is observed, at most.
+INITIAL_AHEAD = 64
 
 
 class SearchRun:
@@ -40,7 +42,7 @@ class SearchRun:
         """Observed trees go into `pool`; None if they are pooled elsewhere, which `patience` does not allow."""
         if pool is None and study.settings.patience is not None:
             raise SearchError("A search with patience needs a pool, to notice new rules.")
-        self._study = study
+        self._study, self._screen = study, screen
         self.proposer = SubsetProposer(study.settings, study.plan, screen)
         self._schedule = batch_schedule(study.plan, guided=study.settings.strategy == "maabo")
         self._next = next(self._schedule, None)
@@ -74,9 +76,19 @@ class SearchRun:
             return self._reason
         return StopReason.EXHAUSTED if self.trees == self._study.plan.space_size else StopReason.BUDGET
 
+    @property
+    def untried_triples(self) -> tuple[float, ...] | None:
+        """For each class, a strength that no triple without a tree exceeds; None if that is not known."""
+        screen = self._screen
+        if screen is None or not screen.untried or self._study.plan.subset_size != screen.triples.shape[1]:
+            return None
+        if self._waiting:  # these subsets have no trees yet
+            return None
+        return screen.untried if self.proposer.proposed.contains(screen.triples).all() else None
+
     def propose(self) -> Subsets | None:
         """Return the next batch; None if the oldest batch must be observed first, or there is no more."""
-        if self._next is None or self._observed_batches < self._next.needs:
+        if self._next is None or not (self._observed_batches >= self._next.needs or self._is_independent):
             return None
         subsets = self.proposer.suggest(self._next.size)
         if not len(subsets):
@@ -85,6 +97,19 @@ class SearchRun:
         self._waiting.append(subsets)
         self._next = next(self._schedule, None)
         return subsets
+
+    @property
+    def _is_independent(self) -> bool:
+        """True if no score has an effect on the next batch: it is of initial subsets, and nothing can end them early.
+
+        To wait for scores would cost a cluster a round trip for each batch.
+        """
+        proposed = self.trees + sum(map(len, self._waiting))
+        return (
+            self._study.settings.patience is None
+            and proposed < self._study.plan.initial
+            and len(self._waiting) < INITIAL_AHEAD
+        )
 
     def observe(self, forest: Forest) -> None:
         """Take the trees of the oldest batch that was not observed yet. A tree that failed has no score (NaN)."""
@@ -111,7 +136,7 @@ class SearchRun:
             self._has_new_leaves = False
             if self._study.settings.publishes_findings:  # to collect all evidence takes longer than to grow a batch
                 self._next_look = self.trees + patience // LOOKS_PER_PATIENCE
-            rules = _logic_of_rules(self.pool.leaves.distinct(), self._study)
+            rules = _logic_of_rules(self.pool, self._study)
             if not rules <= self._known_rules:
                 self._known_rules |= rules
                 self._last_new_rule = self.trees
@@ -119,10 +144,12 @@ class SearchRun:
             self.stop(StopReason.PATIENCE)
 
 
-def _logic_of_rules(leaves: Leaves, study: Study) -> set[tuple[int, ...]]:
+def _logic_of_rules(pool: TreePool, study: Study) -> set[tuple[int, ...]]:
     """The logic of the rules that would be published now, without searches on shuffled labels."""
+    leaves = pool.leaves.distinct()
     if study.settings.publishes_findings:
-        evidence = Evidence.collect(leaves, study)
+        records = pool.records
+        evidence = Evidence.collect(add_boxes(leaves, study, records.subsets, records.scores), study)
         logic = evidence.logic
         return {logic[group.head] for group in choose(evidence, [], study).groups}
     leaves = leaves_without_probes(leaves, study.probe_mask)

@@ -10,11 +10,14 @@ from dataclasses import dataclass, field, replace
 from threading import Event
 from time import thread_time
 
+import numpy as np
+
 from maabo_dist.contract.result import StopReason
 from maabo_dist.findings.candidates import LeafTest
 from maabo_dist.findings.certificate import ShuffledSearch, count_needed
 from maabo_dist.findings.findings import Evidence
 from maabo_dist.mining.run import SearchRun, drive
+from maabo_dist.rules.boxes import add_boxes
 from maabo_dist.rules.leaves import LeafFilter, Leaves, reliable_leaves
 from maabo_dist.rules.selection import distinct_leaves
 from maabo_dist.screens.screen import compute_screen
@@ -147,18 +150,22 @@ def search_shuffled(
     shuffled = replace(shuffled, settings=shuffled.settings.model_copy(update={"patience": None}))
     leaf_filter, test = LeafFilter.of(shuffled), LeafTest(shuffled)
     leaves: list[Leaves] = []
+    subsets, scores = [], []
     screen = None
     if shuffled.plan.screened:
-        scores, triples = shuffled.table.root_scores, shuffled.plan.triples
-        screen = compute_screen(shuffled.columns, shuffled.tree_split, scores, triples=triples)
+        single = shuffled.table.root_scores
+        screen = compute_screen(shuffled.columns, shuffled.tree_split, single, shuffled.plan.screens)
 
     def after_batch(forest: Forest) -> StopReason | None:
         # Most leaves of shuffled labels are forgotten at once: what chance gives is rarely promising.
         leaves.append(test.take_promising(reliable_leaves(forest, leaf_filter)))
+        subsets.append(forest.subsets)
+        scores.append(forest.best_scores)
         return StopReason.REQUESTED if should_stop() else None
 
     if drive(SearchRun(shuffled, None, screen), shuffled, after_batch).cut_short:
         return None
     distinct = distinct_leaves(Leaves.concatenate(leaves), by_bounds=shuffled.settings.by_bounds)
+    distinct = add_boxes(distinct, shuffled, np.concatenate(subsets), np.concatenate(scores))
     search = Evidence.collect(distinct, shuffled).strongest()
     return search, thread_time() - started

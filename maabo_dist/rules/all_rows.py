@@ -2,14 +2,13 @@
 
     batch ──► conditions, each tested once, as bits ──► rules: bits that conditions share ──► rows of parts and classes
 
-Counts are sums over pieces of the dataset, and the same in any order and on any number of threads. A rule is counted
-once: its counts are kept.
+Counts are sums over pieces of the dataset, and the same in any order and on any number of threads.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +23,7 @@ from maabo_dist.data.encoder import TableEncoder
 from maabo_dist.data.row_classes import NO_CLASS
 from maabo_dist.data.split import Part
 from maabo_dist.rules.batch_matching import CHUNK_ROWS, BatchMatcher, Bits
-from maabo_dist.rules.conditions import conditions_of
-from maabo_dist.rules.matching import Floats, Logic
-from maabo_dist.rules.rule import NO_LITERAL
-
-Ints = npt.NDArray[np.int64]
-Premise = tuple[Condition, ...]
+from maabo_dist.rules.passes import CountRequest, Counts, Ints, Overlaps, PassCounter, Premise, add_counts, no_counts
 
 
 @dataclass(frozen=True)
@@ -45,108 +39,49 @@ class DatasetRows:
     totals: Ints
     encoder: TableEncoder
     na_values: tuple[str, ...] = ()
+    # The row of the dataset that `labels` and `parts` begin with.
+    first: int = 0
 
 
-class Overlaps(NamedTuple):
-    """What several rules cover together."""
+class AllRows(PassCounter):
+    """Counts the rows of rules in a dataset, in threads of this process."""
 
-    # (rules): training rows that no other rule covers.
-    unique: Ints
-    # (C): rows of each class that some rule for this class covers.
-    explained: Ints
-    # Rows of each class by the rules that cover them: bit k is set if the k-th rule does.
-    combinations: dict[int, Ints]
+    def __init__(
+        self,
+        rows_of: DatasetRows,
+        features: Sequence[Feature],
+        threads: int = 1,
+        progress: Callable[[int, int], None] = lambda _done, _rows: None,
+    ) -> None:
+        """`progress` is called with the rows that a pass has counted, and all rows."""
+        super().__init__(rows_of.classes, rows_of.totals, features)
+        self.rows_of, self._threads, self._progress = rows_of, threads, progress
 
-
-@dataclass
-class AllRows:
-    """Counts the rows of rules in a dataset; a `RowCounter`."""
-
-    rows_of: DatasetRows
-    # The features of the study whose rules are counted.
-    features: Sequence[Feature]
-    threads: int = 1
-    # Called with the rows that a pass has counted, and all rows.
-    progress: Callable[[int, int], None] = lambda _done, _rows: None
-    effect: float = 1.0
-    unit: int = 1
-    _counts: dict[Premise, Ints] = field(default_factory=dict)
-    _overlaps: dict[tuple[tuple[Premise, int], ...], Overlaps] = field(default_factory=dict)
-
-    @property
-    def totals(self) -> Ints:
-        """(parts, C): all rows."""
-        return self.rows_of.totals
-
-    @property
-    def rows(self) -> tuple[int, int, int]:
-        """The number of rows of each part."""
-        train, validation, holdout = self.totals.sum(axis=1).tolist()
-        return train, validation, holdout
-
-    def count(self, logic: Logic, bounds: Floats) -> Ints:
-        """(rules, parts, C): the rows that each rule covers."""
-        premises = self.premises(logic, bounds)
-        self.count_premises(premises)
-        shape = (len(premises), len(Part), len(self.rows_of.classes))
-        return np.array([self._counts[premise] for premise in premises], np.int64).reshape(shape)
-
-    def count_unique(self, logic: Logic, bounds: Floats, labels: Sequence[int]) -> Ints:
-        """(rules): the training rows that no other of these rules, for these classes, covers."""
-        return self.overlaps(self.premises(logic, bounds), labels).unique
-
-    def premises(self, logic: Logic, bounds: Floats) -> list[Premise]:
-        """Return the conditions of rules."""
-        return [
-            conditions_of(self.features, literals[literals != NO_LITERAL].tolist(), thresholds.tolist())
-            for literals, thresholds in zip(logic, bounds, strict=True)
-        ]
-
-    def count_premises(self, premises: Iterable[Premise]) -> None:
-        """Count those of the rules that are not counted yet, in one pass."""
-        self._counts[()] = self.totals
-        wanted = [each for each in dict.fromkeys(premises) if each not in self._counts]
-        if not wanted:
-            return
-        conditions, rules = _index(wanted)
-        total = np.zeros((len(wanted), len(Part) * len(self.rows_of.classes)), np.int64)
-        for counts in self._map(lambda piece: _count_piece(self.rows_of, conditions, rules, piece)):
-            total += counts
-        for premise, counts in zip(wanted, total, strict=True):
-            self._counts[premise] = counts.reshape(self.totals.shape)
-
-    def counts_of(self, premise: Premise) -> Ints:
-        """(parts, C): the rows of a rule that is counted."""
-        return self._counts[premise]
-
-    def overlaps(self, premises: Sequence[Premise], labels: Sequence[int]) -> Overlaps:
-        """Count what rules for these classes cover together, in one pass."""
-        key = tuple(zip(premises, labels, strict=True))
-        if key in self._overlaps:
-            return self._overlaps[key]
-        if not key:
-            return Overlaps(np.zeros(0, np.int64), np.zeros(len(self.rows_of.classes), np.int64), {})
-        conditions, rules = _index(premises)
-        predicted = np.array(labels, np.int64)
-        found = list(self._map(lambda piece: _overlap_piece(self.rows_of, conditions, rules, predicted, piece)))
-        combinations: dict[int, Ints] = {}
-        for part in found:
-            for code, counts in part.combinations.items():
-                combinations[code] = combinations.get(code, 0) + counts
-        unique, explained = (sum(column) for column in zip(*(each[:2] for each in found), strict=True))
-        self._overlaps[key] = Overlaps(np.asarray(unique), np.asarray(explained), combinations)
-        return self._overlaps[key]
-
-    def _map(self, count_piece: Callable[[Piece], Any]) -> Iterable[Any]:
-        """Yield a result for each piece; the files are checked before and after."""
+    def run_pass(self, request: CountRequest) -> Counts:
+        """Count rules on all rows; the files are checked before and after."""
         table, done = self.rows_of.table, 0
         table.check_unchanged()
-        with ThreadPoolExecutor(self.threads) as pool:
-            for piece, result in zip(table.pieces, pool.map(count_piece, table.pieces), strict=True):
-                yield result
+        total = no_counts(request.shape(len(self.classes)))
+        with ThreadPoolExecutor(self._threads) as pool:
+            counted = pool.map(lambda piece: count_pieces(self.rows_of, request, [piece]), table.pieces)
+            for piece, counts in zip(table.pieces, counted, strict=True):
+                total = add_counts(total, counts)
                 done += piece.rows
-                self.progress(done, table.rows)
+                self._progress(done, table.rows)
         table.check_unchanged()
+        return total
+
+
+def count_pieces(rows: DatasetRows, request: CountRequest, pieces: Iterable[Piece]) -> Counts:
+    """Count rules on the rows of some pieces."""
+    conditions, rules = _index(request.premises)
+    total = no_counts(request.shape(len(rows.classes)))
+    for piece in pieces:
+        if request.labels is None:
+            total = add_counts(total, _count_piece(rows, conditions, rules, piece))
+        else:
+            total = add_counts(total, _overlap_piece(rows, conditions, rules, np.array(request.labels), piece))
+    return total
 
 
 def _index(premises: Sequence[Premise]) -> tuple[list[Condition], npt.NDArray[np.int32]]:
@@ -165,7 +100,7 @@ def _chunks(rows: DatasetRows, conditions: Sequence[Condition], piece: Piece) ->
         matched = matcher.match(batch.cells)
         for start in range(0, matched.rows, CHUNK_ROWS):
             stop = min(start + CHUNK_ROWS, matched.rows)
-            own = slice(batch.start + start, batch.start + stop)
+            own = slice(batch.start + start - rows.first, batch.start + stop - rows.first)
             labels = rows.labels[own]
             cells = np.where(labels == NO_CLASS, -1, rows.parts[own].astype(np.int16) * classes + labels)
             yield matched.bits(start, stop), _cell_bits(cells, len(Part) * classes)

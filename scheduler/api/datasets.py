@@ -8,9 +8,10 @@ from anyio.to_thread import run_sync
 from fastapi import Path, Query, Request, Response
 from pydantic import Field
 
-from maabo_dist.contract.api import Dataset, DatasetDetails, Page
+from maabo_dist.contract.api import DIRECTORY, Dataset, DatasetDetails, Page
 from scheduler.api.dependencies import ApiState, Caller, Cursor, Limit, Reader, Submitter, cut_page, decode_cursor
 from scheduler.api.problems import NotFoundError, documented
+from scheduler.api.received import ReceivedDirectory
 from scheduler.api.routing import Router, run_while_connected
 from scheduler.api.uploads import (
     EXCEL_TYPE,
@@ -57,13 +58,17 @@ async def create_dataset(request: Request, response: Response, caller: Submitter
     """Store a table, if it can be read.
 
     The request contains the table itself (CSV, TSV, Excel or Parquet), a form with the table in the field `file`, or
-    JSON with the path of a table in the server's table directory.
+    JSON with the path of a table in the server's table directory: of a file, or of a directory of Parquet or CSV files.
+    Directories with more rows than are searched by default stay there, and workers read them.
     """
     api = caller.api
     limit = await run_sync(_size_limit, caller)
     with api.tables.scratch.new_folder() as folder:
         table = await receive(request, FilePath(folder), limit, api.settings.tables_url, name)
-        row, created = await run_while_connected(request, _store(caller, table))
+        if isinstance(table, ReceivedDirectory):
+            row, created = await run_sync(_store_directory, caller, table)
+        else:
+            row, created = await run_while_connected(request, _store(caller, table))
     response.status_code = 201 if created else 200
     response.headers["Location"] = f"/v1/datasets/{row.id}"
     return Dataset(**_dataset_fields(row))
@@ -166,6 +171,27 @@ def _store_new(caller: Caller, table: ReceivedTable, description: dict[str, Any]
     if stored.id == row.id:
         caller.record("dataset.create", row.id)
     _put(api, table)  # in case another request deleted the same table in between
+    return stored, stored.id == row.id
+
+
+def _store_directory(caller: Caller, table: ReceivedDirectory) -> tuple[DatasetRow, bool]:
+    """Store what is known about a directory; return its row, and True if it is new."""
+    datasets, now = caller.api.ledger.datasets, caller.api.resources.clock()
+    row = DatasetRow(
+        id=f"{int(now * 1000):012x}{token_hex(6)}",
+        tenant=caller.tenant,
+        name=table.name,
+        digest=table.digest,
+        format=DIRECTORY,
+        size=table.size,
+        rows=table.rows,
+        columns=table.columns,
+        description=table.description,
+        created=now,
+    )
+    stored = datasets.find_or_add(row)
+    if stored.id == row.id:
+        caller.record("dataset.create", row.id)
     return stored, stored.id == row.id
 
 

@@ -21,8 +21,10 @@ MAX_FUNNELS, MAX_RENDERED = 1000, 1000  # that a process remembers
 _HELD = {JobState.RUNNING, JobState.MINING}  # a scheduler works on these jobs
 # Choosing the rules and computing the figures of the report, after the search.
 RULES_SECONDS = 0.7
-# The time left is estimated from a search of this many seconds, or with this share of its trees.
+# The time left is estimated from this many seconds after the first trees, or from this share of the trees.
 MIN_SECONDS, MIN_SHARE = 1.0, 0.05
+# Of a search whose first trees take so long, the start is a small part.
+SLOW_SECONDS = 5.0
 
 
 class JobDetails(Job):
@@ -92,25 +94,32 @@ def find_document(resources: Resources, row: JobRow) -> str | bytes | None:
     return preliminary
 
 
-def time_left(seconds: float, trees: int, planned: int) -> float | None:
-    """Estimate the time to the end of a job from the time that its trees so far have taken; None if they are few.
+def time_left(record: JobRecord) -> float | None:
+    """Estimate the time to the end of a job from the time that its trees have taken; None if they are too few.
 
-    The first trees include the start of the search and say little about the others.
+    The first trees do not count: the time until then includes the start, screens, and workers that fetch the table.
     """
-    if not trees or (seconds < MIN_SECONDS and trees < MIN_SHARE * planned):
+    if not record.planned:
         return None
-    return max(0.0, seconds * (planned - trees) / trees) + RULES_SECONDS
+    trees, seconds = record.trees, record.seconds
+    if record.first_trees is not None and record.first_seconds is not None and trees > record.first_trees:
+        trees, seconds = trees - record.first_trees, max(0.0, seconds - record.first_seconds)
+        if seconds < MIN_SECONDS and trees < MIN_SHARE * record.planned:
+            return None
+    elif not trees or seconds < SLOW_SECONDS:
+        return None
+    return max(0.0, seconds * (record.planned - record.trees) / trees) + RULES_SECONDS
 
 
 def progress_fields(record: JobRecord) -> dict[str, Any]:
-    """Return the fields of `JobProgress`. The job is assumed to continue at its average speed so far."""
+    """Return the fields of `JobProgress`."""
     progress = eta = None
     if record.state is JobState.DONE:
         progress = 1.0
     elif record.planned:
         progress = min(1.0, record.trees / record.planned)
         if record.state is JobState.RUNNING and record.obstacle is None:
-            eta = time_left(record.seconds, record.trees, record.planned)
+            eta = time_left(record)
     return record.model_dump() | {"progress": progress, "eta_seconds": eta}
 
 

@@ -18,10 +18,10 @@ from scheduler.metrics import MetricsSnapshot
 from scheduler.resources import Resources
 
 # Preparing a job.
-START_SECONDS = 0.6
+START_SECONDS = 0.4
 # Of the searches on shuffled labels that are planned by default: mostly none is needed, because a bound certifies the
 # rules, and the first ones may decide.
-EXPECTED_SHUFFLES = 0.25
+EXPECTED_SHUFFLES = 0.1
 # The speed of the workers is used once there are this many seconds to compare, and within limits.
 MIN_COMPARED_SECONDS, MAX_SLOWDOWN = 1.0, 20.0
 

@@ -17,6 +17,7 @@ from scheduler.api.datasets import DatasetId, find_dataset
 from scheduler.api.dependencies import Caller, Submitter
 from scheduler.api.jobs import JobPath, find_job
 from scheduler.api.problems import documented
+from scheduler.api.received import require_file
 from scheduler.api.results import PARTIAL, get_document
 from scheduler.api.routing import Router, run_while_connected
 from scheduler.api.uploads import MAX_NAME, PARQUET_TYPE
@@ -112,7 +113,8 @@ async def check_rules(request: Request, job: JobPath, caller: Submitter, body: R
 
 
 def _find(caller: Caller, job: str, dataset: str) -> tuple[DatasetRow, ResultDocument]:
-    return find_dataset(caller, dataset), get_document(caller, find_job(caller, job))
+    table = require_file(find_dataset(caller, dataset), "a check of rules")
+    return table, get_document(caller, find_job(caller, job))
 
 
 def _write_rules(folder: Path, document: ResultDocument) -> None:

@@ -15,6 +15,7 @@ from scheduler.api.datasets import DatasetId, find_dataset
 from scheduler.api.dependencies import Submitter
 from scheduler.api.estimates import count_processes, estimate_seconds, read_slowdown
 from scheduler.api.problems import documented
+from scheduler.api.received import require_file
 from scheduler.api.routing import Router, run_while_connected
 from scheduler.api.tables import ColumnsRequest, PreparedColumns
 from scheduler.resources import Resources
@@ -67,7 +68,7 @@ async def make_plan(request: Request, body: PlanRequest, caller: Submitter) -> P
 
     Rejects whatever `POST /v1/jobs` would reject, except for quotas.
     """
-    table = await run_in_threadpool(find_dataset, caller, body.dataset)
+    table = require_file(await run_in_threadpool(find_dataset, caller, body.dataset), "a plan")
     names = body.settings.names_columns
     preparation = caller.api.tables.prepare(ColumnsRequest(table, body.table, keep=False, names=names))
     columns = await run_while_connected(request, preparation)
@@ -83,6 +84,7 @@ def settle(body: PlanRequest, columns: PreparedColumns) -> SearchPlan:
         columns.column_names,
         rows=columns.rows,
         classes=len(columns.classes),
+        rarest=columns.rarest,
         independent=columns.independent,
     )
 

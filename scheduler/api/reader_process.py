@@ -95,7 +95,7 @@ def describe_table(request: dict[str, Any]) -> dict[str, Any]:
     """Return the size, the columns and the first rows of a table."""
     from maabo_dist.data.preview import preview  # noqa: PLC0415 - see main()
 
-    table = preview(_read_table(request, ()))
+    table = preview(_read_table(request))
     remaining, features = MAX_ALL_LEVELS, []
     for column in table.columns:
         fields = asdict(column)
@@ -111,10 +111,13 @@ def describe_table(request: dict[str, Any]) -> dict[str, Any]:
 
 def prepare_table(request: dict[str, Any]) -> dict[str, Any]:
     """Write the columns of a table to a file; return their fingerprint and notes."""
-    from maabo_dist.data.preparation import prepare  # noqa: PLC0415 - see main()
+    from maabo_dist.data.column_sources import open_columns  # noqa: PLC0415 - see main()
+    from maabo_dist.data.preparation import prepare  # noqa: PLC0415
 
-    settings = TableSettings.model_validate(request["table"])
-    prepared = prepare(_read_table(request, settings.na_values), settings)
+    settings, path = TableSettings.model_validate(request["table"]), _check_outline(request)
+    source = open_columns(path, na_values=settings.na_values)
+    _check_size(request, path, source.names)
+    prepared = prepare(source, settings)
     prepared.columns.save(Path(COLUMNS_FILE))
     answer = {"notes": list(prepared.notes), "leaks": list(prepared.leaks)}
     return {"fingerprint": prepared.columns.fingerprint, **answer}
@@ -157,15 +160,19 @@ TASKS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 }
 
 
-def _read_table(request: dict[str, Any], na_values: tuple[str, ...]) -> Any:
+def _read_table(request: dict[str, Any]) -> Any:
     """Check the size that the file states before reading it, and the actual size afterwards."""
     from maabo_dist.data.readers import read_table  # noqa: PLC0415 - see main()
 
     path = _check_outline(request)
-    frame = read_table(path, na_values=na_values)
-    _check_columns(path, len(frame.columns), request["columns"])
-    _check_names(path, [str(name) for name in frame.columns])
+    frame = read_table(path)
+    _check_size(request, path, [str(name) for name in frame.columns])
     return frame
+
+
+def _check_size(request: dict[str, Any], path: Path, names: list[str]) -> None:
+    _check_columns(path, len(names), request["columns"])
+    _check_names(path, names)
 
 
 def _check_outline(request: dict[str, Any]) -> Path:

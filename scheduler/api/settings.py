@@ -1,9 +1,9 @@
 """Settings of an API process, read from the environment once, when it starts."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from maabo_dist.cluster.settings import EnvironmentSettings
 
@@ -24,7 +24,7 @@ class ApiSettings(EnvironmentSettings):
     header_seconds: float = Field(20.0, gt=0)  # time limit of a request's headers
     body_seconds: float = Field(30.0, gt=0)  # time limit of its body, in addition to its bytes at 4 KiB a second
     # fsspec URL of a directory or bucket whose tables can be used without uploading them.
-    tables_url: str | None = None
+    tables_url: Annotated[str | None, AfterValidator(lambda url: url or None)] = None
     upload_bytes: int = Field(1 << 30, ge=1)  # larger uploads are rejected
     upload_columns: int = Field(50_000, ge=2)
     read_seconds: float = Field(300.0, gt=0)  # time limit of the process that reads a table

@@ -5,14 +5,17 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Annotated
 from uuid import uuid4
 
+from pydantic import Field
 from redis import RedisError
 
 from maabo_dist.cluster.streams import send_request
+from maabo_dist.contract.api import DIRECTORY
 from maabo_dist.contract.job import AnyCallback, Callback, DatasetRef, JobSpec, Priority, dump_with_secrets
 from maabo_dist.contract.messages import Request as SchedulerRequest
-from maabo_dist.errors import InputError, MaaboError
+from maabo_dist.errors import InputError, MaaboError, SettingsError
 from scheduler.api.datasets import unknown_dataset
 from scheduler.api.dependencies import ApiState, Caller
 from scheduler.api.details import new_details, render_details
@@ -31,6 +34,8 @@ class JobRequest(PlanRequest):
     priority: Priority = Priority.NORMAL
     callback: AnyCallback | None = None
     fresh: bool = False  # run the job even if an identical one has run before
+    # Rows of a directory to search; the evidence is counted on all of its rows. By default, 200,000.
+    sample: Annotated[int, Field(ge=1)] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,11 +64,28 @@ class SubmittedDocument:
 
     def to_request(self, table: DatasetRow, columns: PreparedColumns, digest: str) -> SubmissionRequest:
         """Return the job for the ledger, if the settings fit the table."""
-        body, caller = self.body, self.caller
+        body = self.body
         plan = settle(body, columns)
         reference = DatasetRef(
             fingerprint=columns.fingerprint, name=table.name, settings=body.table, notes=columns.notes
         )
+        return self._request(table, reference, digest, plan.trees)
+
+    def to_sampling_request(self, dataset: str, digest: str) -> SubmissionRequest:
+        """Return the job on a directory for the ledger; the number of trees is known once its sample is drawn."""
+        table = self.caller.api.ledger.datasets.get(self.caller.tenant, dataset)
+        if table is None:
+            raise unknown_dataset(dataset)
+        from scheduler.api.directories import many_reference  # noqa: PLC0415 - pandas, which other jobs do not need
+
+        reference = DatasetRef(fingerprint=table.digest, name=table.name, settings=self.body.table)
+        many = many_reference(
+            table, self.caller.api.settings.tables_url, reference, self.body.settings, self.body.sample
+        )
+        return self._request(table, many, digest, None)
+
+    def _request(self, table: DatasetRow, reference: DatasetRef, digest: str, trees: int | None) -> SubmissionRequest:
+        body, caller = self.body, self.caller
         spec = JobSpec(
             id=uuid4().hex,
             dataset=reference,
@@ -76,7 +98,7 @@ class SubmittedDocument:
             trace=self.trace,
         )
         now, entry = caller.api.resources.clock(), caller.entry("job.submit", spec.id)
-        return SubmissionRequest(spec, now, self.key, digest, body.fresh, plan.trees, entry)
+        return SubmissionRequest(spec, now, self.key, digest, body.fresh, trees, entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +129,9 @@ def submit_all(api: ApiState, documents: Sequence[SubmittedDocument]) -> dict[Su
                 continue
             _check_callback(document.body, document.caller)
             wanted = _columns_request(document, tables)
+            if wanted.table.format == DIRECTORY:
+                requests[document] = document.to_sampling_request(wanted.table.id, digest)
+                continue
             if document.columns is None and wanted.key not in found:
                 found[wanted.key] = api.tables.find(wanted)
             columns = document.columns or found[wanted.key]
@@ -131,6 +156,8 @@ def _columns_request(document: SubmittedDocument, tables: dict[str, DatasetRow])
     table = tables.get(body.dataset)
     if table is None or table.tenant != document.caller.tenant:
         raise unknown_dataset(body.dataset)
+    if body.sample is not None and table.format != DIRECTORY:
+        raise SettingsError("A table of one file is searched as a whole.", field="sample", remedy="Leave sample out.")
     return ColumnsRequest(table, body.table, names=body.settings.names_columns)
 
 

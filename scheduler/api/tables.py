@@ -53,6 +53,8 @@ class PreparedColumns:
     features: int
     rows: int
     classes: tuple[str, ...]
+    # Rows of the rarest class.
+    rarest: int
     # True if each row is a case of its own.
     independent: bool
     notes: tuple[str, ...]
@@ -149,7 +151,7 @@ class Tables:
             if not self._datasets.add_columns(request.table, columns.fingerprint, path.stat().st_size):
                 raise _gone(request.table)
             self._store.put(f"columns/{columns.fingerprint}", path)
-        size = (columns.count, columns.rows, columns.classes, columns.independent_rows)
+        size = (columns.count, columns.rows, columns.classes, columns.plan_inputs["rarest"], columns.independent_rows)
         column_names = columns.column_names if request.names else ()
         return PreparedColumns(columns.fingerprint, *size, tuple(answer["notes"]), tuple(answer["leaks"]), column_names)
 

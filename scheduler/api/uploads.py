@@ -24,9 +24,12 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 
+from maabo_dist.contract.api import DIRECTORY
+from maabo_dist.contract.job import PATH_PATTERN
 from maabo_dist.contract.problem import DocumentError, invalid_document
-from maabo_dist.errors import InputError, SettingsError
+from maabo_dist.errors import InputError
 from scheduler.api.problems import NotFoundError, UnavailableError
+from scheduler.api.received import ReceivedDirectory, require_table_directory
 from scheduler.ledger.tenants import QuotaError
 
 CSV, TSV, EXCEL, PARQUET = "csv", "tsv", "xlsx", "parquet"
@@ -60,9 +63,6 @@ _FOREIGN = {
 _UTF8 = {"utf-8", "utf8", "us-ascii", "ascii"}
 CHUNK_BYTES = 1 << 20
 DOCUMENT_BYTES = 1 << 16  # maximum size of a JSON body, and of what a form contains in addition to its file
-_SEGMENT = r"[^\\%?#*:/\x00-\x1f\x7f]+"
-# Names separated by single slashes, without characters that are special to some file system.
-PATH_PATTERN = rf"^{_SEGMENT}(/{_SEGMENT})*$"
 
 
 class UnsupportedError(InputError):
@@ -78,16 +78,18 @@ class TooLargeError(InputError):
 
 
 def _check_path(path: str) -> str:
-    if {".", ".."} & set(path.split("/")) or path.endswith("\n") or extension_format(path) is None:
+    name = path.rpartition("/")[2]
+    has_other_type = "." in name and extension_format(name) is None
+    if {".", ".."} & set(path.split("/")) or path.endswith("\n") or has_other_type:
         raise ValueError(
-            "is not the path of a .csv, .tsv, .xlsx or .parquet file in the server's table directory, such as "
-            "sales/2024.csv"
+            "is not the path of a .csv, .tsv, .xlsx or .parquet file, or of a directory of such files, in the server's "
+            "table directory, such as sales/2024.csv"
         )
     return path
 
 
 class TableReference(BaseModel):
-    """A table in the server's table directory."""
+    """A table in the server's table directory: a file, or a directory of Parquet or CSV files."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"path": "sales/2024.parquet", "name": "Sales of 2024"}]}
@@ -166,22 +168,35 @@ def _disk_errors() -> Iterator[None]:
         raise UnavailableError(f"The server cannot write the table: {error.strerror}.") from error
 
 
+def _receive_directory(url: str | None, path: str, label: str, writer: UploadWriter) -> ReceivedDirectory | None:
+    """Open a directory of the table directory. One with few rows is copied into one file, and None is returned."""
+    # pandas and pyarrow, which other requests do not need.
+    from scheduler.api.directories import (  # noqa: PLC0415
+        describe_directory,
+        is_small,
+        open_as_file,
+        open_table_directory,
+    )
+
+    dataset = open_table_directory(url, path)
+    if not is_small(dataset):
+        return describe_directory(url or "", path, display_name(label, DIRECTORY), dataset)
+    with open_as_file(url or "", dataset) as file:
+        writer.copy(file)
+    return None
+
+
 def _copy_stored(url: str | None, path: str, writer: UploadWriter) -> None:
     """Copy a table from the operator's directory or bucket, by its fsspec URL. Nothing outside of it is accessible."""
-    if url is None:
-        raise SettingsError(
-            "This server has no table directory.",
-            field="path",
-            remedy="Upload the table, or ask the operator to set MAABO_TABLES.",
-        )
+    directory = require_table_directory(url)
     try:
-        files, root = fsspec.core.url_to_fs(url)
+        files, root = fsspec.core.url_to_fs(directory)
         opened = _open_local(Path(root), path) if "file" in files.protocol else files.open(f"{root}/{path}", "rb")
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError):
         raise NotFoundError(
             f"There is no table {path[:200]!r} in the server's table directory.",
             field="path",
-            remedy="Check the path. It names one file; maabo mine reads directories of files.",
+            remedy="Check the path of the file or directory.",
         ) from None
     except Exception as error:  # file systems raise exceptions of their own
         raise UnavailableError("The server's table directory cannot be reached. Try again soon.") from error
@@ -216,8 +231,11 @@ class ReceivedTable:
 
 async def receive(
     request: Request, folder: Path, limit: SizeLimit, directory: str | None, name: str | None
-) -> ReceivedTable:
-    """Save the table of a request in this folder; errors are raised as early as possible."""
+) -> ReceivedTable | ReceivedDirectory:
+    """Save the table of a request in this folder; errors are raised as early as possible.
+
+    A directory with many rows stays where it is.
+    """
     encoding = request.headers.get("content-encoding", "")
     if encoding.strip().lower() not in {"", "identity"}:  # a compressed body could expand to any size
         raise UnsupportedError(
@@ -234,9 +252,15 @@ async def receive(
             label = name or base_name(file_name)
         elif media == JSON:
             reference = await _read_reference(request)
-            await run_sync(_copy_stored, directory, reference.path, writer)
             label = reference.name or name or base_name(reference.path)
-            table = table_format("", reference.path)
+            if extension_format(reference.path) is None:
+                received = await run_sync(_receive_directory, directory, reference.path, label, writer)
+                if received is not None:
+                    return received
+                table = "parquet"
+            else:
+                await run_sync(_copy_stored, directory, reference.path, writer)
+                table = table_format("", reference.path)
         else:
             label, table = name or "", table_format(content_type, name or "")
             writer.limit.check(_content_length(request))

@@ -72,6 +72,11 @@ class BlockMachine:
         """True when every block that is needed is answered."""
         return not self._open
 
+    @property
+    def any_answered(self) -> bool:
+        """True once a block is answered."""
+        return len(self._open) < self.blocks
+
     def block(self, start: int, stop: int) -> Block | None:
         """The block of this range, or None."""
         return self._blocks.get((start, stop))

@@ -6,14 +6,14 @@ tenant with the least work in flight ──► its job with the least work in fl
 """
 
 import heapq
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState, Priority
-from scheduler.core.job import AnyJob, CertifyingJob
+from scheduler.core.job import HeldJob, SearchingJob
 from scheduler.core.task_lengths import TaskLengths
 from scheduler.ledger.leases import Lease
 from scheduler.messaging.fleet import Fleet
@@ -134,28 +134,30 @@ class FairOrder:
             heapq.heappop(self._order)
 
 
-def choose_tasks(jobs: Collection[AnyJob], room: int, lengths: TaskLengths, now: float) -> dict[str, list[Any]]:
-    """Take up to `room` tasks from the jobs' outboxes; return them by job."""
+def choose_tasks(
+    jobs: Collection[HeldJob], room: int, lengths: TaskLengths, now: float
+) -> dict[str, list[Sequence[Any]]]:
+    """Take the tasks of up to `room` messages from the jobs' outboxes; return those of each message, by job."""
     jobs_by_id = {job.lease.job: job for job in jobs}
     # The work of each job that is not answered, in seconds.
     left: dict[str, float] = {}
-    chosen: dict[str, list[Any]] = {}
+    chosen: dict[str, list[Sequence[Any]]] = {}
     order = FairOrder(
         JobLoad(job.lease.job, job.spec.tenant, job.spec.priority.share, job.speed.expected(job.outbox.in_flight))
         for job in jobs
-        if job.state is JobState.RUNNING or isinstance(job, CertifyingJob)
+        if job.state is JobState.RUNNING or not isinstance(job, SearchingJob)
     )
     while room > 0 and (name := order.next_job) is not None:
         job = jobs_by_id[name]
         if name not in left:
             left[name] = job.speed.expected(job.outbox.unsent_size + job.outbox.in_flight)
-        task = job.next_task(lengths.next(left[name]), now)
-        if task is None:
+        tasks = job.next_tasks(lengths.next(left[name]), now)
+        if not tasks:
             order.remove_next()
             continue
-        chosen.setdefault(name, []).append(task)
+        chosen.setdefault(name, []).append(tasks)
         room -= 1
-        order.add_load(max(MIN_LOAD, job.speed.expected(task.key.size)))
+        order.add_load(max(MIN_LOAD, job.speed.expected(sum(task.key.size for task in tasks))))
     return chosen
 
 

@@ -9,9 +9,17 @@ from typing import Any, Generic, TypeVar
 
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import StoreError
-from maabo_dist.cluster.streams import BODY, HEADER, RULES_HEADER, SCREEN_HEADER, SHUFFLE_HEADER, Answer
+from maabo_dist.cluster.streams import BODY, COUNT_HEADER, HEADER, RULES_HEADER, SCREEN_HEADER, SHUFFLE_HEADER, Answer
 from maabo_dist.contract.decoding import decode_json
-from maabo_dist.contract.messages import MAX_REASON, EvaluationAnswer, RulesAnswer, ScreenAnswer, ShuffleAnswer
+from maabo_dist.contract.messages import (
+    MAX_REASON,
+    CountAnswer,
+    EvaluationAnswer,
+    RulesAnswer,
+    ScreenAnswer,
+    ShuffleAnswer,
+)
+from maabo_dist.contract.passes import PassPlan
 from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import FormatError
 from maabo_dist.findings.wire import unpack_searches
@@ -24,7 +32,6 @@ from scheduler import metrics
 from scheduler.core.blocks import BlockTask, cut_searches
 from scheduler.core.dispatch import TaskQueue
 from scheduler.core.job import (
-    AnyJob,
     CertifyingJob,
     HeldJob,
     JobEnd,
@@ -45,6 +52,7 @@ logger = StructuredLogger("maabo.scheduler")
 RETRY_SECONDS = (0.5, 1.5)
 
 Job = TypeVar("Job", bound=HeldJob)
+BlockAnswer = EvaluationAnswer | ScreenAnswer | ShuffleAnswer | CountAnswer
 
 
 class TaskHandler(ABC, Generic[Job]):
@@ -54,19 +62,22 @@ class TaskHandler(ABC, Generic[Job]):
         self._resources, self._ledger, self._metrics = resources, resources.ledger, resources.metrics
         self._publisher, self._queue = publisher, queue
 
-    def send(self, job: Job, tasks: Sequence[Any], now: float) -> None:
-        """Write tasks to the ledger, then publish them."""
+    def send(self, job: Job, messages: Sequence[Sequence[Any]], now: float) -> None:
+        """Write the tasks of some messages to the ledger, then publish them."""
+        tasks = [task for message in messages for task in message]
         self._write_sent(job, tasks, now)
         for task in tasks:  # before publishing: if the broker fails, answers will show which tasks have arrived
             job.machine.mark_sent(task.key, task.attempt, now)
-        self._queue.note_sent(len(tasks))
-        self._publisher.publish([job.message(task) for task in tasks])
+        for message in messages:
+            job.outbox.note_joined([task.key for task in message])
+        self._queue.note_sent(len(messages))
+        self._publisher.publish([job.message(message) for message in messages])
         self._metrics.count(metrics.TASKS_SENT, job.task, len(tasks))
 
     def resend_unanswered(self, job: Job, now: float) -> None:
         """Resend tasks whose answers are overdue."""
         job.outbox.mark_taken(self._queue.taken_before, now)
-        unanswered = job.outbox.resend_unanswered(now, lambda key: job.allowance(key.size))
+        unanswered = job.outbox.resend_unanswered(now, job.allowance)
         if unanswered:
             logger.warning("no answer; sending again", **job.log_fields, task=job.task, tasks=len(unanswered))
             self._metrics.count(metrics.RESENT, "silent", len(unanswered))
@@ -79,17 +90,21 @@ class TaskHandler(ABC, Generic[Job]):
         logger.debug(f"answer dropped: {reason}", **job.log_fields, task=task)
         self._metrics.count(metrics.DROPPED, task)
 
-    def _note_done(self, job: Job, size: int, seconds: float, now: float) -> None:
+    def _note_done(self, job: Job, size: int, seconds: float, now: float, part: int = 0) -> None:
         job.speed.observe(size, seconds)
         job.stuck_since, job.answered = None, now
-        job.losses.note_done()
+        if not part:
+            job.losses.note_done()
         self._metrics.observe(metrics.TASK_SECONDS, seconds, job.task)
 
-    def _retry(self, job: Job, key: Any, answer: EvaluationAnswer | ScreenAnswer | ShuffleAnswer, now: float) -> bool:
+    def _retry(self, job: Job, key: Any, answer: BlockAnswer, now: float) -> bool:
         """Resend a task that was not completed. True if it failed too often."""
-        facts = {"task": job.task, "start": key.start, "stop": key.stop, "worker": answer.worker}
-        logger.warning(f"task {answer.kind}", **job.log_fields, **facts, reason=answer.reason)
-        if answer.kind == "lost":
+        # The parts of a message are lost together.
+        is_first = not (isinstance(answer, EvaluationAnswer) and answer.part)
+        if is_first:
+            facts = {"task": job.task, "start": key.start, "stop": key.stop, "worker": answer.worker}
+            logger.warning(f"task {answer.kind}", **job.log_fields, **facts, reason=answer.reason)
+        if answer.kind == "lost" and is_first:
             self._metrics.count(metrics.LOST, job.task)
         was_sent, given_up = job.outbox.is_sent(key, answer.attempt), False
         if answer.kind == "unavailable":
@@ -97,23 +112,27 @@ class TaskHandler(ABC, Generic[Job]):
             job.outbox.postpone(key, answer.attempt, now + delay)
         else:
             given_up = job.machine.fail(key, answer.attempt)
-            if was_sent:
+            if was_sent and is_first:
                 job.losses.note_failure(answer.kind, answer.reason)
         if was_sent and not given_up:
             self._metrics.count(metrics.RESENT, answer.kind)
         return given_up
 
-    def _check(self, job: Job, answer: EvaluationAnswer | ScreenAnswer | ShuffleAnswer, now: float) -> JobEnd | None:
+    def _check(self, job: Job, answer: BlockAnswer, now: float) -> JobEnd | None:
         """Return the end of a job that no worker can begin, or that ends too many worker processes."""
         if answer.kind == "unavailable":
             return self._check_available(job, answer.reason, now)
         return JobEnd.failure(job.losses.explain(job.table_text)) if job.losses.too_many else None
 
+    def _check_stuck(self, job: Job, reason: str, now: float) -> JobEnd | None:
+        job.stuck_since, job.stuck_reason = job.stuck_since or now, reason
+        stuck = now - job.stuck_since > self._resources.settings.stuck_seconds
+        return JobEnd.failure(f"No worker could begin: {reason}") if stuck else None
+
     def _check_available(self, job: Job, reason: str, now: float) -> JobEnd | None:
         """Put the table into the store again if it is missing; fail the job if no worker could begin for too long."""
-        job.stuck_since, job.stuck_reason = job.stuck_since or now, reason
-        if now - job.stuck_since > self._resources.settings.stuck_seconds:
-            return JobEnd.failure(f"No worker could begin: {reason}")
+        if (end := self._check_stuck(job, reason, now)) is not None:
+            return end
         store, fingerprint = self._resources.store, job.spec.dataset.fingerprint
         name = f"columns/{fingerprint}"
         try:
@@ -153,19 +172,19 @@ class SearchHandler(TaskHandler[SearchingJob]):
                 return None
             job.machine.accept(key, unpack_forest(body, job.machine.subsets(key)))
             job.unwritten.append(ResultRow(key.batch, key.start, key.stop, body, None, answer.seconds))
-            self._note_done(job, key.size, answer.seconds, now)
+            self._note_done(job, key.size, answer.seconds, now, answer.part)
             self._note_speed(job, key.size, answer.seconds)
             return None
-        reason = _explain(answer)[:MAX_REASON]
+        reason = explain_answer(answer)[:MAX_REASON]
         if self._retry(job, key, answer, now) and job.give_up(key, reason):
             self._metrics.count(metrics.FAILED_SUBSETS)
             job.unwritten.append(ResultRow(key.batch, key.start, key.stop, b"", reason))
             logger.warning("subset given up", **job.log_fields, batch=key.batch, subset=key.start, reason=reason)
         return self._check(job, answer, now)
 
-    def drop_late(self, job: CertifyingJob, answer: EvaluationAnswer | ScreenAnswer | RulesAnswer) -> None:
+    def drop_late(self, job: HeldJob, answer: Answer) -> None:
         """Drop an answer that came when the search was over."""
-        kinds = {EvaluationAnswer: "evaluate", ScreenAnswer: "screen", RulesAnswer: "rules"}
+        kinds = {EvaluationAnswer: "evaluate", ScreenAnswer: "screen", RulesAnswer: "rules", ShuffleAnswer: "shuffle"}
         self._drop(job, kinds[type(answer)], "the search is over")
 
     def advance(self, job: SearchingJob, now: float) -> None:
@@ -185,6 +204,7 @@ class SearchHandler(TaskHandler[SearchingJob]):
             self._ledger.search.write(job.lease, now, columns, new_batches=new_batches, new_results=job.unwritten)
             job.unwritten.clear()
         self._metrics.count(metrics.TREES, number=run.trees - trees_before)  # only once they are in the ledger
+        job.note_first_trees(now)
 
     def _write_sent(self, job: SearchingJob, tasks: Sequence[Task], now: float) -> None:
         rows = [TaskRow(task.key.batch, task.key.start, task.key.stop, task.attempt) for task in tasks]
@@ -194,9 +214,9 @@ class SearchHandler(TaskHandler[SearchingJob]):
 class ScreenHandler(TaskHandler[ScreeningJob]):
     """Handles `maabo.screen` tasks."""
 
-    def handle(self, job: SearchingJob | ScreeningJob, answer: ScreenAnswer, body: bytes, now: float) -> JobEnd | None:
+    def handle(self, job: HeldJob, answer: ScreenAnswer, body: bytes, now: float) -> JobEnd | None:
         """Accept or reject an answer; `commit_screen` writes it. Return the end of the job, if it ends."""
-        if isinstance(job, SearchingJob):
+        if not isinstance(job, ScreeningJob):
             self._drop(job, "screen", "the screen is complete")
             return None
         screening = job.machine
@@ -213,7 +233,7 @@ class ScreenHandler(TaskHandler[ScreeningJob]):
             self._note_done(job, block.size, answer.seconds, now)
             return None
         if self._retry(job, block, answer, now):
-            return JobEnd.failure(f"{screening.describe(block)} could not be screened: {_explain(answer)}")
+            return JobEnd.failure(f"{screening.describe(block)} could not be screened: {explain_answer(answer)}")
         return self._check(job, answer, now)
 
     def commit_screen(self, job: ScreeningJob, now: float) -> bool:
@@ -247,7 +267,7 @@ class ShuffleHandler(TaskHandler[CertifyingJob]):
         self._ledger.shuffles.write_plan(search.lease, now, ShufflePlanRow(plan.count, plan.undecided), rows)
         return certifying_job(search, plan, ranges)
 
-    def handle(self, job: AnyJob, answer: ShuffleAnswer, body: bytes, now: float) -> JobEnd | None:
+    def handle(self, job: HeldJob, answer: ShuffleAnswer, body: bytes, now: float) -> JobEnd | None:
         """Accept or reject an answer; `commit` writes it. Return the end of the job, if it ends."""
         if not isinstance(job, CertifyingJob):
             self._drop(job, "shuffle", "the searches are complete")
@@ -266,7 +286,7 @@ class ShuffleHandler(TaskHandler[CertifyingJob]):
             return None
         if self._retry(job, block, answer, now) and job.machine.is_open(block):
             searches = f"Searches {block.start + 1} to {block.stop} on shuffled labels"
-            return JobEnd.failure(f"{searches} could not be run: {_explain(answer)}")
+            return JobEnd.failure(f"{searches} could not be run: {explain_answer(answer)}")
         return self._check(job, answer, now)
 
     def commit(self, job: CertifyingJob, now: float) -> bool:
@@ -281,7 +301,8 @@ class ShuffleHandler(TaskHandler[CertifyingJob]):
         self._ledger.shuffles.write(job.lease, now, rows)
 
 
-def _explain(answer: EvaluationAnswer | ScreenAnswer | ShuffleAnswer) -> str:
+def explain_answer(answer: BlockAnswer) -> str:
+    """Say why a task failed."""
     return explain(answer.reason, cause_of(answer.kind, answer.reason))
 
 
@@ -292,10 +313,14 @@ def read_answer(fields: Mapping[bytes, bytes]) -> tuple[Answer, bytes]:
         return ScreenAnswer.read(fields[SCREEN_HEADER]), body
     if SHUFFLE_HEADER in fields:
         return ShuffleAnswer.read(fields[SHUFFLE_HEADER]), body
+    if COUNT_HEADER in fields:
+        return CountAnswer.read(fields[COUNT_HEADER]), body
     if RULES_HEADER not in fields:
         return EvaluationAnswer.read(fields.get(HEADER, b"")), body
     answer = RulesAnswer.read(fields[RULES_HEADER])
-    if answer.kind == "done" and answer.shuffles is None:
+    if answer.counting:
+        PassPlan.parse(body)
+    elif answer.kind == "done" and answer.shuffles is None:
         _check_document(body)
     return answer, body
 

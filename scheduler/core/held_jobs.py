@@ -17,8 +17,9 @@ from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState, paused_obstacle
 from maabo_dist.errors import MaaboError
 from scheduler import metrics
-from scheduler.core.job import AnyJob, CertifyingJob, HeldJob, JobEnd, ScreeningJob, SearchingJob
+from scheduler.core.job import CertifyingJob, HeldJob, JobEnd, ScreeningJob, SearchingJob
 from scheduler.core.obstacles import Obstacles
+from scheduler.core.passes import PassJob
 from scheduler.ledger.database import LedgerError
 from scheduler.ledger.leases import FencedError, Lease
 from scheduler.messaging.publishers import StatusPublisher
@@ -42,15 +43,15 @@ class HeldJobs:
         self._status = status
         # Trace spans, children of the requests' spans and parents of the tasks' spans.
         self._spans: dict[str, Span] = {}
-        self.by_id: dict[str, AnyJob] = {}
+        self.by_id: dict[str, HeldJob] = {}
 
     def __len__(self) -> int:
         return len(self.by_id)
 
-    def __iter__(self) -> Iterator[AnyJob]:
+    def __iter__(self) -> Iterator[HeldJob]:
         return iter(list(self.by_id.values()))
 
-    def add(self, job: AnyJob, now: float) -> None:
+    def add(self, job: HeldJob, now: float) -> None:
         """Hold a job that was opened, and publish that it runs."""
         name = job.lease.job
         self.by_id[name] = job
@@ -58,9 +59,9 @@ class HeldJobs:
             attributes: dict[str, Any] = {"correlation": job.spec.correlation, "tenant": job.spec.tenant}
             self._spans[name] = self._resources.tracing.span("job", job.spec.trace, job=name, **attributes)
         job.trace = self._spans[name].traceparent
-        if isinstance(job, CertifyingJob):
+        if isinstance(job, CertifyingJob | PassJob) and job.search is not None:
             job.search.trace = job.trace
-        columns = {"state": job.state.value, "started": job.row.started or now, "planned": job.plan.trees}
+        columns = {"state": job.state.value, "started": job.row.started or now, "planned": job.planned}
         self._ledger.search.write(job.lease, now, columns)
         if job.row.started is None:
             self._metrics.observe(metrics.JOB_WAIT, now - job.row.created)
@@ -69,8 +70,10 @@ class HeldJobs:
             logger.info("screening", **job.log_fields, **facts)
         elif isinstance(job, CertifyingJob):
             self._log_shuffling(job)
+        elif isinstance(job, PassJob):
+            self._log_pass(job)
         else:
-            facts = {"trees": job.trees, "of": job.plan.trees}
+            facts = {"trees": job.trees, "of": job.planned or 0}
             logger.info("job resumed" if job.trees else "job started", **job.log_fields, **facts)
         self._status.publish([job.record(now)])
 
@@ -92,6 +95,17 @@ class HeldJobs:
     def _log_shuffling(self, job: CertifyingJob) -> None:
         facts = {"done": job.machine.done, "of": job.machine.plan.count, "tasks": job.machine.blocks}
         logger.info("searching on shuffled labels", **job.log_fields, **facts)
+
+    def replace_pass(self, job: PassJob | SearchingJob, now: float) -> None:
+        """Hold a job that begins a pass over the rows of its dataset, or goes on after one."""
+        self.by_id[job.lease.job] = job
+        if isinstance(job, PassJob):
+            self._log_pass(job)
+            self._status.publish([job.record(now)])
+
+    def _log_pass(self, job: PassJob) -> None:
+        facts = {"kind": job.machine.plan.kind, "rows": job.machine.done, "of": job.machine.rows}
+        logger.info("reading rows", **job.log_fields, **facts, tasks=job.machine.blocks)
 
     def drop(self, job: str) -> None:
         """Forget a job in memory; the ledger has it."""
@@ -129,6 +143,7 @@ class HeldJobs:
             span.end()
         reason = end.columns.get("reason")
         update = {"finished": now, "digest": end.columns.get("digest"), "reason": reason}
+        update |= {"first_trees": None, "first_seconds": None}  # as in the ledger, which does not have them
         self._status.publish([job.record(now).model_copy(update=update)])
         self._resources.redis.delete(results_stream(self._resources.settings, job.lease.job))
         if end.state is not JobState.DONE:
@@ -172,7 +187,7 @@ class HeldJobs:
         """Set the gauges of batches and tasks."""
         in_flight, unsent, batches = Counter[str](), Counter[str](), 0
         for job in self:
-            in_flight[job.task] += len(job.outbox.sent)
+            in_flight[job.task] += job.outbox.messages
             if isinstance(job, SearchingJob):
                 in_flight["rules"] += job.request is not None
                 unsent[job.task] += job.outbox.count_unsent(job.speed.task_size(task_seconds))

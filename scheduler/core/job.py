@@ -2,31 +2,37 @@
 
     ScreeningJob ──► SearchingJob ──► CertifyingJob ──► SearchingJob, whose rules are mined
 
-The screens and the searches on shuffled labels are left out where they are not needed.
+The screens and the searches on shuffled labels are left out where they are not needed. `passes.PassJob` draws the
+sample of a dataset before the first of these, and counts rules on all of its rows.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from maabo_dist._util.subset_rows import members
 from maabo_dist.contract.job import JobRecord, JobSpec, JobState
 from maabo_dist.contract.messages import (
+    MAX_PARTS,
     MAX_REASON,
+    CountMessage,
     EvaluateMessage,
+    EvaluatePart,
     Failure,
     ScreenMessage,
     ShuffleMessage,
     TableSplit,
     pack_subsets,
 )
+from maabo_dist.contract.passes import PassPlan, StoredPass
 from maabo_dist.mining.shuffles import ShufflePlan, ShuffleResult
-from maabo_dist.screens.blocks import pair_seconds, triples_seconds
+from maabo_dist.screens.blocks import has_triples, pair_seconds, triples_seconds
+from maabo_dist.screens.conjunctions import Sets
 from maabo_dist.screens.screen import Screen
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.study import Study
-from scheduler.core.blocks import BlockTask, Screening, Shuffling
+from scheduler.core.blocks import BlockMachine, BlockTask, Screening, Shuffling
 from scheduler.core.losses import Losses
 from scheduler.core.machines import JobMachine, Task, TaskKey
 from scheduler.core.outbox import Outbox, Speed
@@ -46,11 +52,14 @@ class PreparedTable:
     study: Study
     # None if the plan needs none, or if workers are to compute it.
     screen: Screen | None
+    # Then these belong to it: see `Screen.conjunctions`.
+    conjunctions: Mapping[int, Sets] = field(default_factory=dict)
 
     @property
     def pair_seconds(self) -> float:
         """The approximate time to screen one pair."""
-        return pair_seconds(len(self.study.tree_split.train), len(self.study.columns.classes))
+        seconds = pair_seconds(len(self.study.tree_split.train), len(self.study.columns.classes))
+        return seconds * (2 if self.study.plan.tenths else 1)
 
     @property
     def triples_seconds(self) -> float | None:
@@ -58,7 +67,8 @@ class PreparedTable:
         study = self.study
         if not study.plan.triples:
             return None
-        return triples_seconds(study.columns.count, len(study.tree_split.train), len(study.columns.classes))
+        seconds = triples_seconds(study.columns.count, len(study.tree_split.train), len(study.columns.classes))
+        return seconds * (2 if study.plan.sixths else 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +102,12 @@ class HeldJob(ABC):
     task: ClassVar[str]
     lease: Lease
     spec: JobSpec
-    plan: SearchPlan
+    # None while there is no table yet that it could be made for.
+    plan: SearchPlan | None
     # The job's row when it was opened.
     row: JobRow
     opened: float
-    # The state machine of the job: a `JobMachine`, a `Screening` or a `Shuffling`.
+    # The state machine of the job: a `JobMachine`, a `Screening`, a `Shuffling` or a `Passing`.
     machine: Any
     state: JobState = field(default=JobState.RUNNING, kw_only=True)
     # Since when every answer has been that the worker could not begin.
@@ -136,13 +147,28 @@ class HeldJob(ABC):
         """The number of trees so far."""
         return self.row.trees
 
-    @abstractmethod
-    def next_task(self, seconds: float, now: float) -> Task | BlockTask | None:
-        """Take the next task to send, of about `seconds`."""
+    @property
+    def is_searched(self) -> bool:
+        """True if its search is over or under way."""
+        return True
+
+    @property
+    def planned(self) -> int | None:
+        """The number of trees that the plan allows."""
+        return None if self.plan is None else self.plan.trees
+
+    @property
+    def worker_spec(self) -> JobSpec:
+        """The job without fields that workers do not need; the spans of its tasks are children of the job's."""
+        return self.spec.model_copy(update={"callback": None, "dataset_id": None, "trace": self.trace})
 
     @abstractmethod
-    def message(self, task: Any) -> EvaluateMessage | ScreenMessage | ShuffleMessage:
-        """The message for a worker."""
+    def next_tasks(self, seconds: float, now: float) -> Sequence[Any]:
+        """Take the next tasks to send in one message, of about `seconds` together."""
+
+    @abstractmethod
+    def message(self, tasks: Any) -> EvaluateMessage | ScreenMessage | ShuffleMessage | CountMessage:
+        """The message of these tasks for a worker."""
 
     def message_fields(self, task: Any) -> dict[str, Any]:
         """The fields that evaluations and screens have."""
@@ -175,35 +201,51 @@ class HeldJob(ABC):
                 "state": self.state,
                 "started": self.row.started or self.opened,
                 "seconds": self.run_seconds(now),
-                "planned": self.plan.trees,
+                "planned": self.planned,
             }
         )
 
 
 @dataclass(slots=True)
-class ScreeningJob(HeldJob):
+class BlockJob(HeldJob):
+    """A job whose work is cut into blocks in advance, each of which is a task."""
+
+    machine: BlockMachine
+
+    def next_tasks(self, seconds: float, now: float) -> Sequence[BlockTask]:  # noqa: ARG002 - blocks have their length
+        """Take the next block to send."""
+        task = self.machine.next_task(now)
+        return [] if task is None else [task]
+
+    def allowance(self, size: int) -> float:
+        """Seconds for an answer, with additional time for the first one."""
+        return HeldJob.allowance(self, size) + (0.0 if self.machine.any_answered else FIRST_ANSWER_SECONDS)
+
+
+@dataclass(slots=True)
+class ScreeningJob(BlockJob):
     """A job whose pairs and triples workers screen before its search begins."""
 
     task = "screen"
     machine: Screening
+    plan: SearchPlan
     # Kept for the search.
     prepared: PreparedTable
     # Answers that are not in the ledger yet.
     unwritten: list[BlockRow] = field(default_factory=list)
 
-    def next_task(self, seconds: float, now: float) -> BlockTask | None:  # noqa: ARG002 - blocks are cut in advance
-        """Take the next block to send."""
-        return self.machine.next_task(now)
+    @property
+    def is_searched(self) -> bool:
+        """False: its search has not begun."""
+        return False
 
-    def allowance(self, size: int) -> float:
-        """Seconds for an answer, with additional time for the first one."""
-        return HeldJob.allowance(self, size) + (0.0 if self.machine.screened else FIRST_ANSWER_SECONDS)
-
-    def message(self, task: BlockTask) -> ScreenMessage:
-        """The message for a worker."""
-        machine = self.machine
+    def message(self, tasks: Sequence[BlockTask]) -> ScreenMessage:
+        """The message of a block."""
+        (task,), machine = tasks, self.machine
         counts = {"number": machine.number(task.key), "blocks": machine.blocks, "most": machine.most(task.key)}
-        return ScreenMessage(**self.message_fields(task), **counts)
+        plan = self.prepared.study.plan
+        fine = plan.sixths if has_triples(task.key.start, plan.features) else plan.tenths
+        return ScreenMessage(**self.message_fields(task), **counts, fine=fine)
 
     def record(self, now: float) -> JobRecord:
         """The public record of the job."""
@@ -219,6 +261,7 @@ class SearchingJob(HeldJob):
 
     task = "evaluate"
     machine: JobMachine
+    plan: SearchPlan
     # The time that a repetition of the whole search is expected to take on one core.
     repeat_seconds: float
     failed: int = 0
@@ -227,6 +270,9 @@ class SearchingJob(HeldJob):
     # Answers that the machine has and the ledger has not yet: an outage may come between the two.
     unwritten: list[ResultRow] = field(default_factory=list)
     rules: int | None = None
+    # The first trees that were observed here, and the running time until then.
+    first_trees: int | None = None
+    first_seconds: float | None = None
     segments: list[Segment] = field(default_factory=list)
     stopping: bool = False
     request: RulesRequest | None = None
@@ -243,20 +289,30 @@ class SearchingJob(HeldJob):
     shuffle_plan: ShufflePlan | None = None
     # Their results.
     shuffled: ShuffleResult | None = None
-
-    @property
-    def worker_spec(self) -> JobSpec:
-        """The job without fields that workers do not need; the spans of its tasks are children of the job's."""
-        return self.spec.model_copy(update={"callback": None, "dataset_id": None, "trace": self.trace})
+    # The pass over the rows of a dataset that the final rules need next, once a worker has answered which.
+    count_plan: PassPlan | None = None
+    # Passes that have counted rules, in order.
+    counted: list[StoredPass] = field(default_factory=list)
 
     @property
     def trees(self) -> int:
         """The number of trees observed."""
         return self.machine.run.trees
 
-    def next_task(self, seconds: float, now: float) -> Task | None:
-        """Take the next task to send, of about `seconds`."""
-        return self.machine.next_task(self.speed.task_size(seconds), now)
+    def next_tasks(self, seconds: float, now: float) -> Sequence[Task]:
+        """Take the next tasks to send in one message: one, or several small ones that have not failed.
+
+        If workers cannot begin, it is one: workers of earlier releases refuse messages of several parts.
+        """
+        room, tasks = self.speed.task_size(seconds), list[Task]()
+        max_parts = MAX_PARTS if self.stuck_since is None else 1
+        while len(tasks) < max_parts and (task := self.machine.next_task(room, now)) is not None:
+            tasks.append(task)
+            room -= task.key.size
+            following = self.outbox.unsent[0] if self.outbox.unsent else None
+            if task.attempt or following is None or following[1] or following[0].size > room:
+                break
+        return tasks
 
     def allowance(self, size: int) -> float:
         """Seconds for an answer, with time for the first one, and for rules that the worker may be busy with."""
@@ -268,6 +324,11 @@ class SearchingJob(HeldJob):
         limit, may_propose = self.spec.settings.time_limit, self.machine.run.may_propose
         return limit is not None and not self.stopping and may_propose and self.run_seconds(now) >= limit
 
+    def note_first_trees(self, now: float) -> None:
+        """Remember when the search had its first trees: the time left is estimated from what follows."""
+        if self.first_trees is None and self.trees:
+            self.first_trees, self.first_seconds = self.trees, self.run_seconds(now)
+
     def give_up(self, key: TaskKey, reason: str) -> bool:
         """Continue without a subset; False if it was answered in the meantime."""
         if not self.machine.is_open(key):
@@ -278,8 +339,9 @@ class SearchingJob(HeldJob):
         self.failed += 1
         return self.machine.give_up(key)
 
-    def message(self, task: Task) -> EvaluateMessage:
-        """The message for a worker."""
+    def message(self, tasks: Sequence[Task]) -> EvaluateMessage:
+        """The message of tasks; each becomes a part."""
+        task, *others = tasks
         return EvaluateMessage(
             **self.message_fields(task),
             batch=task.key.batch,
@@ -287,6 +349,10 @@ class SearchingJob(HeldJob):
             whole=self.spec.settings.whole_trees,
             subset_size=self.plan.subset_size,
             subsets=pack_subsets(task.subsets),
+            more=tuple(
+                EvaluatePart(**asdict(other.key), attempt=other.attempt, subsets=pack_subsets(other.subsets))
+                for other in others
+            ),
             smallest_size=self.plan.sizes[0],
         )
 
@@ -294,15 +360,17 @@ class SearchingJob(HeldJob):
         """The public record of the job."""
         run = self.machine.run
         progress = {"trees": run.trees, "failed": self.failed, "best_score": run.best_score, "rules": self.rules}
-        return HeldJob.record(self, now).model_copy(update=progress)
+        first = {"first_trees": self.first_trees, "first_seconds": self.first_seconds}
+        return HeldJob.record(self, now).model_copy(update=progress | first)
 
 
 @dataclass(slots=True)
-class CertifyingJob(HeldJob):
+class CertifyingJob(BlockJob):
     """A job whose search is over, and is repeated on shuffled labels."""
 
     task = "shuffle"
     machine: Shuffling
+    plan: SearchPlan
     # Continues when the searches are complete.
     search: SearchingJob
     # Answers that are not in the ledger yet.
@@ -313,16 +381,9 @@ class CertifyingJob(HeldJob):
         """The number of trees of the search."""
         return self.search.trees
 
-    def next_task(self, seconds: float, now: float) -> BlockTask | None:  # noqa: ARG002 - blocks are cut in advance
-        """Take the next searches to send."""
-        return self.machine.next_task(now)
-
-    def allowance(self, size: int) -> float:
-        """Seconds for an answer, with additional time for the first one."""
-        return HeldJob.allowance(self, size) + (0.0 if self.machine.done else FIRST_ANSWER_SECONDS)
-
-    def message(self, task: BlockTask) -> ShuffleMessage:
-        """The message for a worker."""
+    def message(self, tasks: Sequence[BlockTask]) -> ShuffleMessage:
+        """The message of some searches."""
+        (task,) = tasks
         return ShuffleMessage(
             spec=self.search.worker_spec,
             start=task.key.start,
@@ -354,6 +415,3 @@ def certifying_job(search: SearchingJob, plan: ShufflePlan, ranges: Sequence[tup
     )
     job.speed.seconds = search.repeat_seconds
     return job
-
-
-AnyJob = SearchingJob | ScreeningJob | CertifyingJob

@@ -17,20 +17,22 @@ from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import MissingArtifactError
 from maabo_dist.cluster.streams import results_stream
 from maabo_dist.contract import names
-from maabo_dist.contract.messages import EvaluationAnswer, RulesAnswer, ScreenAnswer, ShuffleAnswer
+from maabo_dist.contract.messages import CountAnswer, EvaluationAnswer, RulesAnswer, ScreenAnswer, ShuffleAnswer
 from maabo_dist.contract.problem import problem_of
 from maabo_dist.errors import FormatError
 from scheduler import metrics
 from scheduler.core.dispatch import JobSlots, TaskQueue, choose_tasks
 from scheduler.core.handlers import ScreenHandler, SearchHandler, ShuffleHandler, read_answer
 from scheduler.core.held_jobs import OUTAGES, HeldJobs
-from scheduler.core.job import AnyJob, CertifyingJob, JobEnd, PreparedTable, ScreeningJob, SearchingJob
+from scheduler.core.job import CertifyingJob, HeldJob, JobEnd, PreparedTable, ScreeningJob, SearchingJob
 from scheduler.core.maintenance import Maintenance
 from scheduler.core.obstacles import Obstacles
 from scheduler.core.outage_log import OutageLog
+from scheduler.core.passes import PassHandler, PassJob
 from scheduler.core.preparation import Preparations, open_job, prepare_job
 from scheduler.core.rules_handler import RulesHandler
 from scheduler.ledger.leases import Lease
+from scheduler.ledger.presence import CHECK_SECONDS as PRESENCE_SECONDS
 from scheduler.ledger.presence import Presence
 from scheduler.messaging.intake import Entry, Intake
 from scheduler.messaging.publishers import MetricsPublisher, StatusPublisher, TaskPublisher
@@ -64,16 +66,19 @@ class Scheduler:
         self._search = SearchHandler(resources, self._publisher, self._queue)
         self._screens = ScreenHandler(resources, self._publisher, self._queue)
         self._shuffles = ShuffleHandler(resources, self._publisher, self._queue)
+        self._passes = PassHandler(resources, self._publisher, self._queue)
         self._rules = RulesHandler(resources, self._publisher, self._status)
         self._task_handlers: dict[type, Any] = {
             SearchingJob: self._search,
             ScreeningJob: self._screens,
             CertifyingJob: self._shuffles,
+            PassJob: self._passes,
         }
         self._answer_handlers: dict[type, Any] = {
             EvaluationAnswer: self._search,
             ScreenAnswer: self._screens,
             ShuffleAnswer: self._shuffles,
+            CountAnswer: self._passes,
             RulesAnswer: self._rules,
         }
         self._intake = Intake(resources, self._status, self._publisher)
@@ -86,7 +91,7 @@ class Scheduler:
         self._preparations = Preparations(
             partial(prepare_job, resources.ledger, resources.cache, resources.settings.screen_seconds)
         )
-        self._next_renewal = self._next_check = self._next_queued = 0.0
+        self._next_presence = self._next_renewal = self._next_check = self._next_queued = 0.0
         self._backlogs: set[str] = set()
         self._outages = OutageLog(resources, self._obstacles, holder)
         self._broker_failed = False
@@ -112,7 +117,7 @@ class Scheduler:
     def turn(self) -> None:
         """Run one iteration of the loop."""
         now = self._resources.clock()
-        if now >= self._next_check:
+        if now >= self._next_presence:
             self._check_presence(now)
         if now >= self._next_renewal:
             self._renew_leases(now)
@@ -165,6 +170,7 @@ class Scheduler:
             self._presence.forget(holder)
             logger.warning("a scheduler has died; its jobs are free", scheduler=holder, jobs=jobs)
             self._next_renewal = now
+        self._next_presence = now + PRESENCE_SECONDS
 
     def _renew_while_opening(self, lease: Lease) -> None:
         """Renew all leases while a long job is being opened."""
@@ -196,7 +202,7 @@ class Scheduler:
         for lease, prepared in self._preparations.take_done():
             self._open(lease, prepared.result, self._resources.clock())
 
-    def _open(self, lease: Lease, prepared: Callable[[], PreparedTable], now: float) -> None:
+    def _open(self, lease: Lease, prepared: Callable[[], PreparedTable | None], now: float) -> None:
         renew = partial(self._renew_while_opening, lease)
         with self.jobs.guard(lease):
             try:
@@ -219,18 +225,18 @@ class Scheduler:
         """Fill the queue a little ahead of the workers. True if tasks were sent."""
         if not self.jobs:
             return False
-        room = self._queue.measure_room(now, sum(len(job.outbox.sent) for job in self.jobs))
+        room = self._queue.measure_room(now, sum(job.outbox.messages for job in self.jobs))
         chosen = choose_tasks(self.jobs.by_id.values(), room, self._queue.task_lengths, now)
         any_chosen = bool(chosen)
         try:
             while chosen:
-                name, tasks = chosen.popitem()
+                name, messages = chosen.popitem()
                 job = self.jobs.by_id[name]
                 with self.jobs.guard(job.lease):
-                    self._task_handlers[type(job)].send(job, tasks, now)
+                    self._task_handlers[type(job)].send(job, messages, now)
         finally:  # after an outage, the remaining tasks are sent later
-            for name, tasks in chosen.items():
-                for task in reversed(tasks):
+            for name, messages in chosen.items():
+                for task in reversed([task for tasks in messages for task in tasks]):
                     self.jobs.by_id[name].outbox.put_back(task.key, task.attempt)
         return any_chosen
 
@@ -258,7 +264,7 @@ class Scheduler:
         """Remember jobs with further answers in their streams: none of their tasks is overdue."""
         (self._backlogs.add if entries == MAX_ENTRIES else self._backlogs.discard)(job)
 
-    def _handle_answers(self, job: AnyJob, entries: Sequence[Entry], now: float) -> None:
+    def _handle_answers(self, job: HeldJob, entries: Sequence[Entry], now: float) -> None:
         with self.jobs.guard(job.lease):
             for _, fields in entries:
                 try:
@@ -271,27 +277,31 @@ class Scheduler:
                     return
             self._advance(job, now)
 
-    def _handle_answer(self, job: AnyJob, fields: Mapping[bytes, bytes], now: float) -> JobEnd | None:
+    def _handle_answer(self, job: HeldJob, fields: Mapping[bytes, bytes], now: float) -> JobEnd | None:
         """Decode, validate and accept an answer. Return the end of the job, if it ends."""
         answer, body = read_answer(fields)
-        if isinstance(job, ScreeningJob) and not isinstance(answer, ScreenAnswer):
-            raise FormatError("The answer is for a search that has not started.")
-        if isinstance(job, CertifyingJob) and not isinstance(answer, ShuffleAnswer):
+        own = {ScreeningJob: ScreenAnswer, CertifyingJob: ShuffleAnswer, PassJob: CountAnswer}.get(type(job))
+        if own is not None and not isinstance(answer, own | CountAnswer):
+            if not job.is_searched:
+                raise FormatError("The answer is for a search that has not started.")
             self._search.drop_late(job, answer)
             return None
         end: JobEnd | None = self._answer_handlers[type(answer)].handle(job, answer, body, now)
         return end
 
-    def _refuse_answer(self, job: AnyJob, fields: Mapping[bytes, bytes], error: FormatError) -> None:
+    def _refuse_answer(self, job: HeldJob, fields: Mapping[bytes, bytes], error: FormatError) -> None:
         """Keep an invalid answer with its reason; its task is sent again when it is overdue."""
         logger.warning("answer refused", **job.log_fields, reason=error)
         self._metrics.count(metrics.REFUSED)
         data = b" ".join(fields.values())
         self._status.add_refused(f"{names.RESULTS_STREAM}:{job.lease.job}", data, problem_of(error))
 
-    def _advance(self, job: AnyJob, now: float) -> None:
+    def _advance(self, job: HeldJob, now: float) -> None:
         """Continue a job after answers, and write its progress to the ledger."""
-        if isinstance(job, CertifyingJob):
+        if isinstance(job, PassJob):
+            if self._passes.commit(job, now):
+                self._end_pass(job, now)
+        elif isinstance(job, CertifyingJob):
             if self._shuffles.commit(job, now):
                 self._advance(self.jobs.end_shuffles(job), now)
         elif isinstance(job, SearchingJob):
@@ -299,11 +309,26 @@ class Scheduler:
             if job.shuffle_plan is not None and job.shuffled is None:
                 self.jobs.begin_shuffles(self._shuffles.begin(job, job.shuffle_plan, now), now)
                 return
+            if job.count_plan is not None:
+                plan, job.count_plan = job.count_plan, None
+                self.jobs.replace_pass(self._passes.begin(job, plan, now), now)
+                return
             with self._tolerate_broker():
                 self._rules.send_if_due(job, now)
-        elif self._screens.commit_screen(job, now):  # the job is opened again, with its screen
+        elif isinstance(job, ScreeningJob) and self._screens.commit_screen(job, now):
+            # The job is opened again, with its screen.
             self.jobs.drop(job.lease.job)
             self._open(job.lease, lambda: job.prepared, now)
+
+    def _end_pass(self, job: PassJob, now: float) -> None:
+        """Continue a job whose pass over the rows is complete: with another pass, or with its search."""
+        following = self._passes.complete(job, now)
+        if following is not None:
+            self.jobs.replace_pass(following, now)
+            self._advance(following, now)
+        else:  # its sample is drawn, and prepared like other tables
+            self.jobs.drop(job.lease.job)
+            self._preparations.begin([job.lease])
 
     def _check_jobs(self, now: float) -> None:
         """Send overdue tasks again, and publish the progress of the jobs."""

@@ -4,7 +4,7 @@ from maabo_dist._util.text import format_count
 from maabo_dist.cluster.store import StoreError
 from maabo_dist.contract.job import JobRecord, JobState, Obstacle
 from scheduler.core.dispatch import TaskQueue
-from scheduler.core.job import AnyJob, SearchingJob
+from scheduler.core.job import HeldJob, SearchingJob
 from scheduler.ledger.database import LedgerError
 from scheduler.resources import BrokerError, Resources
 
@@ -32,7 +32,8 @@ def describe_outage(error: Exception, since: float, *, separate_broker: bool) ->
     if separate_broker and isinstance(error, BrokerError):
         kind = "broker"
     text, remedy = _FULL if kind == "redis" and "'maxmemory'" in str(error) else _OUTAGES[kind]
-    return Obstacle(kind=kind, text=f"{text} ({type(error).__name__}: {error})"[:2000], remedy=remedy, since=since)
+    reason = f"{type(error).__name__}: {str(error).rstrip('.')}"
+    return Obstacle(kind=kind, text=f"{text} ({reason})"[:2000], remedy=remedy, since=since)
 
 
 class Obstacles:
@@ -43,11 +44,11 @@ class Obstacles:
         # The current outage, if any.
         self.outage: Obstacle | None = None
 
-    def add_to(self, record: JobRecord, job: AnyJob, now: float) -> JobRecord:
+    def add_to(self, record: JobRecord, job: HeldJob, now: float) -> JobRecord:
         """Return the record of a job with its obstacle, if it has one."""
         return record.model_copy(update={"obstacle": self.find(job, now)})
 
-    def find(self, job: AnyJob, now: float) -> Obstacle | None:
+    def find(self, job: HeldJob, now: float) -> Obstacle | None:
         """Return what keeps a job from advancing, or None."""
         if job.state not in {JobState.RUNNING, JobState.MINING}:
             return None
@@ -58,7 +59,7 @@ class Obstacles:
             return Obstacle(kind="workers", text=text[:2000], remedy=_REMEDY_STUCK, since=job.stuck_since)
         return self._find_silence(job, now) if _has_work(job) else None
 
-    def _find_silence(self, job: AnyJob, now: float) -> Obstacle | None:
+    def _find_silence(self, job: HeldJob, now: float) -> Obstacle | None:
         """Return why no task of a job was done for a while, or None if one was."""
         since = max(job.opened, job.answered or 0.0)
         if now - since < WAIT_SECONDS:
@@ -106,13 +107,13 @@ _REMEDY_QUEUE = (
 )
 
 
-def _has_work(job: AnyJob) -> bool:
+def _has_work(job: HeldJob) -> bool:
     """True if a worker has something to do for the job."""
     request = job.request is not None if isinstance(job, SearchingJob) else False
     return bool(job.outbox.sent or job.outbox.unsent or request)
 
 
-def _is_taken(job: AnyJob) -> bool:
+def _is_taken(job: HeldJob) -> bool:
     """True if a worker has taken one of its tasks."""
     request = job.request if isinstance(job, SearchingJob) else None
     if request is not None and request.taken_at is not None:

@@ -6,7 +6,7 @@ unsent ──mark_sent──► sent ──remove_sent──► answered, cut, o
 """
 
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -38,6 +38,10 @@ class SentTask:
 
     attempt: int
     sent_at: float
+    # The work of its message.
+    size: int
+    # False if another task of the same message stands for it.
+    is_first: bool = True
     # When it became certain that a worker had taken it from the queue.
     taken_at: float | None = None
 
@@ -51,8 +55,8 @@ class Outbox(Generic[Key]):
         # Tasks that are not to be sent before a time.
         self.postponed: list[tuple[float, Key, int]] = []
         self.sent: dict[Key, SentTask] = {}
-        # The total size of the sent tasks.
-        self.in_flight = 0
+        # The total size of the sent tasks, and the number of their messages.
+        self.in_flight = self.messages = 0
         self._timeouts: dict[Key, int] = {}
 
     def take_next(self, now: float) -> tuple[Key, int] | None:
@@ -73,19 +77,28 @@ class Outbox(Generic[Key]):
         return sum(key.size for key, _ in self.unsent)
 
     def count_unsent(self, max_size: int) -> int:
-        """The number of tasks of at most this size that the unsent and postponed ones make."""
-        waiting = [*(key for key, _ in self.unsent), *(key for _, key, _ in self.postponed)]
-        return sum(-(-key.size // max_size) for key in waiting)
+        """The number of messages of about this size that the unsent and postponed tasks make."""
+        return -(-(self.unsent_size + sum(key.size for _, key, _ in self.postponed)) // max_size)
 
     def mark_sent(self, key: Key, attempt: int, now: float) -> None:
         """Record that a task is in flight."""
-        self.sent[key] = SentTask(attempt, now)
+        self.sent[key] = SentTask(attempt, now, key.size)
         self.in_flight += key.size
+        self.messages += 1
+
+    def note_joined(self, keys: Sequence[Key]) -> None:
+        """Record that these tasks were sent as one message."""
+        size = sum(key.size for key in keys)
+        for number, key in enumerate(keys):
+            self.sent[key].size, self.sent[key].is_first = size, number == 0
+        self.messages -= len(keys) - 1
 
     def remove_sent(self, key: Key) -> SentTask:
         """Remove a task that is no longer in flight."""
+        sent = self.sent.pop(key)
         self.in_flight -= key.size
-        return self.sent.pop(key)
+        self.messages -= sent.is_first
+        return sent
 
     def sent_at(self, key: Key) -> float | None:
         """The time at which a task in flight was sent."""
@@ -114,11 +127,14 @@ class Outbox(Generic[Key]):
             if sent.taken_at is None and sent.sent_at <= sent_before:
                 sent.taken_at = now
 
-    def resend_unanswered(self, now: float, allowance: Callable[[Key], float]) -> list[Key]:
-        """Mark tasks as unsent that a worker took over `allowance` seconds ago; it doubles each time."""
+    def resend_unanswered(self, now: float, allowance: Callable[[int], float]) -> list[Key]:
+        """Mark tasks as unsent that a worker took over `allowance(size of the message)` seconds ago.
+
+        The allowance doubles each time.
+        """
         unanswered = []
         for key, sent in self.sent.items():
-            first = allowance(key)
+            first = allowance(sent.size)
             patience = backoff_delay(first, self._timeouts.get(key, 0), MAX_PATIENCE * first)
             if sent.taken_at is not None and now - sent.taken_at > patience:
                 unanswered.append(key)

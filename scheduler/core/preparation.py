@@ -3,16 +3,19 @@
 open_job ──► ScreeningJob ──its screen is in the ledger──► open_job ──► SearchingJob
     └────── no screen needed, or it is small or in the ledger ────────────┘
 
-A search that is over becomes a CertifyingJob if its searches on shuffled labels have begun.
+A search that is over becomes a CertifyingJob if its searches on shuffled labels have begun, and a PassJob while its
+rules are counted. A job whose sample is not drawn yet is a PassJob first.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
+from dataclasses import replace
 from functools import partial
 
 from maabo_dist.cluster.store import MissingArtifactError
 from maabo_dist.cluster.table_cache import TableCache
 from maabo_dist.contract.job import JobSpec
+from maabo_dist.contract.messages import TableSplit
 from maabo_dist.contract.result import StopReason
 from maabo_dist.data.split import held_out_share
 from maabo_dist.errors import FormatError
@@ -20,7 +23,8 @@ from maabo_dist.findings.wire import unpack_searches
 from maabo_dist.mining.run import SearchRun
 from maabo_dist.mining.shuffles import ShufflePlan
 from maabo_dist.rules.publishing import TreePool
-from maabo_dist.screens.blocks import count_pairs
+from maabo_dist.screens.blocks import TENTHS, THIRDS, count_pairs
+from maabo_dist.screens.conjunctions import grow_conjunctions
 from maabo_dist.screens.screen import MAX_PAIRS, Screen, compute_screen
 from maabo_dist.screens.wire import unpack_screen
 from maabo_dist.search.plan import repeat_seconds
@@ -29,14 +33,15 @@ from maabo_dist.trees.wire import unpack_forest
 from scheduler.background import BackgroundThread
 from scheduler.core.blocks import Screening, cut_blocks
 from scheduler.core.job import (
-    AnyJob,
     CertifyingJob,
+    HeldJob,
     PreparedTable,
     ScreeningJob,
     SearchingJob,
     certifying_job,
 )
 from scheduler.core.machines import JobMachine, TaskKey
+from scheduler.core.passes import open_sampling, restore_counts
 from scheduler.core.rebuilding import rebuild_columns
 from scheduler.core.task_lengths import TaskLengths
 from scheduler.ledger import Ledger
@@ -51,21 +56,32 @@ SHORT_WAIT = 0.25
 
 def prepare(spec: JobSpec, cache: TableCache, screen_seconds: float) -> PreparedTable:
     """Fetch and lay out a table; compute its screen if that takes less than `screen_seconds`."""
-    prepared = PreparedTable(cache.study(spec.dataset.fingerprint, spec.settings), None)
-    study, features = prepared.study, prepared.study.columns.count
+    study = cache.study(spec.dataset.fingerprint, spec.settings)
+    prepared = PreparedTable(study, None)
+    plan, features = study.plan, study.columns.count
+    if not plan.screened:
+        return prepared
     seconds = count_pairs(0, features, features) * prepared.pair_seconds + (prepared.triples_seconds or 0.0)
-    if study.plan.screened and seconds < screen_seconds:
-        scores, triples = study.table.root_scores, study.plan.triples
-        return PreparedTable(study, compute_screen(study.columns, study.tree_split, scores, triples=triples))
-    return prepared
+    if seconds < screen_seconds:
+        scores = study.table.root_scores
+        return PreparedTable(study, compute_screen(study.columns, study.tree_split, scores, plan.screens))
+    if not plan.screens.grown:
+        return prepared
+    # Growing conjunctions takes a small part of the time of all pairs; workers compute the rest.
+    split = TableSplit.of(spec.settings)
+    cuts = (THIRDS, TENTHS) if plan.tenths else (THIRDS,)
+    tables = [cache.bits(spec.dataset.fingerprint, split, each) for each in cuts]
+    return PreparedTable(study, None, grow_conjunctions(tables, plan.screens.grown))
 
 
-def prepare_job(ledger: Ledger, cache: TableCache, screen_seconds: float, lease: Lease) -> PreparedTable:
+def prepare_job(ledger: Ledger, cache: TableCache, screen_seconds: float, lease: Lease) -> PreparedTable | None:
     """Prepare the table of a job, from the uploaded file if the store has lost its columns.
 
-    Raise an error if the search is larger than the tenant's quota.
+    Raise an error if the search is larger than the tenant's quota. None if a sample has to be drawn first.
     """
     row = _read_row(ledger, lease)
+    if row.spec.dataset.needs_sample:
+        return None
     try:
         prepared = prepare(row.spec, cache, screen_seconds)
     except MissingArtifactError:
@@ -88,10 +104,10 @@ def _read_row(ledger: Ledger, lease: Lease) -> JobRow:
 class Preparations:
     """Jobs whose tables are being prepared, by their leases."""
 
-    def __init__(self, prepare: Callable[[Lease], PreparedTable]) -> None:
+    def __init__(self, prepare: Callable[[Lease], PreparedTable | None]) -> None:
         self._prepare = prepare
-        self._thread: BackgroundThread[PreparedTable] = BackgroundThread()
-        self._pending: dict[str, tuple[Lease, Future[PreparedTable]]] = {}
+        self._thread: BackgroundThread[PreparedTable | None] = BackgroundThread()
+        self._pending: dict[str, tuple[Lease, Future[PreparedTable | None]]] = {}
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -107,7 +123,7 @@ class Preparations:
             self._pending[lease.job] = lease, self._thread.submit(partial(self._prepare, lease))
         wait([self._pending[lease.job][1] for lease in leases], SHORT_WAIT)
 
-    def take_done(self) -> Iterator[tuple[Lease, "Future[PreparedTable]"]]:
+    def take_done(self) -> Iterator[tuple[Lease, "Future[PreparedTable | None]"]]:
         """Remove and return the jobs whose preparation succeeded or failed."""
         for lease, future in list(self._pending.values()):
             if future.done():
@@ -130,22 +146,25 @@ ONE_SECOND = TaskLengths(1.0)
 def open_job(
     ledger: Ledger,
     lease: Lease,
-    prepared: PreparedTable,
+    prepared: PreparedTable | None,
     now: float,
     tick: Callable[[], None],
     lengths: TaskLengths = ONE_SECOND,
-) -> AnyJob:
+) -> HeldJob:
     """Restore a job. `tick` is called repeatedly while it runs; a new screen is cut into blocks of these lengths."""
     row = _read_row(ledger, lease)
+    if prepared is None:
+        return open_sampling(ledger, lease, row, now)
     screen = prepared.screen
     if prepared.study.plan.screened and screen is None:
         stored = ledger.screens.screen(lease.job)
         if stored is None:
             return _open_screening(ledger, lease, row, prepared, now, lengths)
         screen = unpack_screen(stored, prepared.study.columns.count)
+        screen = replace(screen, conjunctions=prepared.conjunctions)
     job = _start_search(lease, row, prepared.study, screen, now)
     _replay(job, ledger, now, tick)
-    return _open_shuffling(job, ledger, now) if job.machine.finished else job
+    return _open_finished(job, ledger, now) if job.machine.finished else job
 
 
 def _open_screening(
@@ -212,6 +231,17 @@ def _replay(job: SearchingJob, ledger: Ledger, now: float, tick: Callable[[], No
         machine.adopt(TaskKey(sent.batch, sent.start, sent.stop), sent.attempt, now)
     if unwritten:
         ledger.search.write(job.lease, now, new_batches=unwritten)
+
+
+def _open_finished(search: SearchingJob, ledger: Ledger, now: float) -> HeldJob:
+    """Restore what a search that is over is followed by, as far as it has begun."""
+    job = _open_shuffling(search, ledger, now)
+    counting = restore_counts(search, ledger, now)
+    if counting is None:
+        return job
+    if isinstance(job, CertifyingJob):
+        search.shuffled = job.machine.result()
+    return counting
 
 
 def _open_shuffling(search: SearchingJob, ledger: Ledger, now: float) -> SearchingJob | CertifyingJob:

@@ -13,10 +13,11 @@ from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.messages import RulesAnswer, RulesMessage, StoredShuffles
+from maabo_dist.contract.passes import PassPlan
 from maabo_dist.contract.result import StopReason
 from maabo_dist.findings.wire import pack_searches
 from maabo_dist.mining.shuffles import ShufflePlan, ShuffleResult
-from maabo_dist.trees.wire import Frame, write_segment
+from maabo_dist.trees.wire import Frame, pack_segment, write_segment
 from scheduler import metrics
 from scheduler.core.job import JobEnd, RulesRequest, SearchingJob
 from scheduler.core.losses import cause_of, explain
@@ -35,6 +36,8 @@ MAX_PARTIAL_DELAY = 600.0
 SECONDS_PER_TREE = 5e-5
 # Rules so far are mined again after this multiple of the time that it took.
 REST_FACTOR = 10
+# Trees whose segment is packed in memory; it takes a few megabytes.
+MAX_TREES_IN_MEMORY = 10_000
 COMPLETE_SEARCH = {StopReason.BUDGET, StopReason.EXHAUSTED}
 
 
@@ -55,7 +58,9 @@ class RulesHandler:
             return
         job.next_partial = job.next_partial or now + self._resources.settings.partial_seconds
         exported = job.segments[-1].until if job.segments else 0
-        if job.request is None and now >= job.next_partial and job.machine.observed > exported:
+        # Rules of a sample are counted on all rows once, at the end.
+        many = job.spec.dataset.many is not None
+        if job.request is None and now >= job.next_partial and job.machine.observed > exported and not many:
             job.next_partial = now + self._resources.settings.partial_seconds
             self._send(job, now, final=False)
 
@@ -64,7 +69,8 @@ class RulesHandler:
         request = job.request
         if request is None:
             return
-        allowance = 5 + request.trees * SECONDS_PER_TREE
+        # The rules of a dataset are mined again after each pass, with about the same work.
+        allowance = 5 + request.trees * SECONDS_PER_TREE + 3 * job.rules_seconds
         if request.taken_at is None:
             waiting = self._resources.broker.waiting([names.RULES_QUEUE])[0]
             request.taken_at = now if waiting == 0 else None
@@ -88,8 +94,8 @@ class RulesHandler:
         job.answered = now
         if job.request is not None and answer.attempt == job.request.number:
             job.request = None
-        if answer.shuffles is not None:
-            self._plan_shuffles(job, answer)
+        if answer.counting or answer.shuffles is not None:
+            self._plan_work(job, answer, document)
             return None
         job.partial_failures = 0
         if not answer.final:
@@ -103,6 +109,13 @@ class RulesHandler:
         columns = {"digest": answer.digest, "rules": answer.rules, "document": document.decode()}
         return JobEnd(JobState.DONE, columns | {"reason": None if reason in COMPLETE_SEARCH else reason.explanation})
 
+    def _plan_work(self, job: SearchingJob, answer: RulesAnswer, document: bytes) -> None:
+        """Note what the rules need first."""
+        if answer.counting:
+            self._plan_counts(job, answer, PassPlan.parse(document))
+        else:
+            self._plan_shuffles(job, answer)
+
     def _plan_shuffles(self, job: SearchingJob, answer: RulesAnswer) -> None:
         """Note how many searches on shuffled labels the rules need; the loop begins them."""
         if job.shuffled is not None or answer.shuffles is None or not job.machine.finished:
@@ -111,6 +124,15 @@ class RulesHandler:
         self._metrics.observe(metrics.TASK_SECONDS, answer.seconds, "rules")
         job.rules_timeouts, job.rules_seconds = 0, answer.seconds
         job.shuffle_plan = ShufflePlan(answer.shuffles, answer.undecided)
+
+    def _plan_counts(self, job: SearchingJob, answer: RulesAnswer, plan: PassPlan) -> None:
+        """Note which rules have to be counted on all rows; the loop begins the pass."""
+        if any(counted.request == plan.request for counted in job.counted) or job.spec.dataset.many is None:
+            self._metrics.count(metrics.DROPPED, "rules")
+            return
+        self._metrics.observe(metrics.TASK_SECONDS, answer.seconds, "rules")
+        job.rules_timeouts, job.rules_seconds = 0, answer.seconds
+        job.count_plan = plan
 
     def _note_failure(self, job: SearchingJob, answer: RulesAnswer, now: float) -> None:
         if answer.kind == "lost":
@@ -145,8 +167,10 @@ class RulesHandler:
             seconds=job.run_seconds(now),
             stopped=run.reason if final else StopReason.RUNNING,
             failures=tuple(job.failures.values()),
+            untried_triples=run.untried_triples if final else None,
             plan_shuffles=final and job.shuffled is None and settings.publishes_findings and settings.certify != "off",
             shuffled=self._store_shuffles(job.shuffled) if final and job.shuffled else None,
+            counted=tuple(job.counted),
         )
         self._publisher.publish([message])
         self._metrics.count(metrics.TASKS_SENT, "rules")
@@ -157,21 +181,28 @@ class RulesHandler:
         first, until = (job.segments[-1].until if job.segments else 0), job.machine.observed
         if until == first:
             return
-        with self._scratch_file() as path:
-            digest = write_segment(path, self._frames(job, first, until))
-            self._resources.store.put(f"trees/{digest}", path)
+        digest = self._put_segment(job, first, until)
         job.segments.append(Segment(digest, until))
         self._ledger.search.write_segments(job.lease, now, job.segments)
         logger.debug("trees stored", **job.log_fields, segment=digest[:12], batches=until)
+
+    def _put_segment(self, job: SearchingJob, first: int, until: int) -> str:
+        frames, store = self._frames(job, first, until), self._resources.store
+        if job.trees <= MAX_TREES_IN_MEMORY:  # most jobs: without a scratch file
+            data, digest = pack_segment(frames)
+            store.put_bytes(f"trees/{digest}", data)
+            return digest
+        with self._scratch_file() as path:
+            digest = write_segment(path, frames)
+            store.put(f"trees/{digest}", path)
+        return digest
 
     def _store_shuffles(self, shuffled: ShuffleResult) -> StoredShuffles:
         """Store the searches on shuffled labels, unless the store has them."""
         data = pack_searches(shuffled.searches)
         digest = sha256(data).hexdigest()
         if not self._resources.store.has(f"shuffles/{digest}"):
-            with self._scratch_file() as path:
-                path.write_bytes(data)
-                self._resources.store.put(f"shuffles/{digest}", path)
+            self._resources.store.put_bytes(f"shuffles/{digest}", data)
         return StoredShuffles(
             digest=digest, count=len(shuffled.searches), planned=shuffled.planned, seconds=shuffled.seconds
         )

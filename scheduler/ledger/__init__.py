@@ -12,6 +12,7 @@ from scheduler.ledger.database import Database
 from scheduler.ledger.jobs import Jobs
 from scheduler.ledger.leases import Leases
 from scheduler.ledger.outages import Outages
+from scheduler.ledger.passes import Passes, pass_artifacts
 from scheduler.ledger.schema import datasets, jobs, prepared_columns
 from scheduler.ledger.search import Screens, SearchState, Shuffles
 from scheduler.ledger.submissions import Submissions
@@ -28,6 +29,7 @@ class Ledger:
         self.search = SearchState(database)
         self.screens = Screens(database)
         self.shuffles = Shuffles(database)
+        self.passes = Passes(database)
         self.callbacks = Callbacks(database)
         self.outages = Outages(database)
         self.submissions = Submissions(database)
@@ -68,4 +70,5 @@ def find_artifacts(connection: Connection, ids: Sequence[str] | None = None) -> 
         prepared = connection.execute(select(prepared_columns.c.fingerprint)).scalars()
         columns |= {f"columns/{fingerprint}" for fingerprint in prepared}
     trees = {f"trees/{digest}" for row in rows for digest, _ in json.loads(row.segments)}
-    return uploads | columns | trees | {figures_name(row.id) for row in rows}
+    of_passes = pass_artifacts(connection, ids)
+    return uploads | columns | trees | of_passes | {figures_name(row.id) for row in rows}

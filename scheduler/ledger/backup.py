@@ -18,18 +18,28 @@ from typing import IO, Any
 
 from sqlalchemy import Connection, LargeBinary, Table, insert, select
 
-from maabo_dist._util.files import atomic_write
+from maabo_dist._util.files import atomic_write, file_digest
 from maabo_dist._version import __version__
 from maabo_dist.cluster.store import ArtifactStore, MissingArtifactError, check_name, figures_name
 from maabo_dist.data.columns import Columns
 from maabo_dist.errors import FormatError, InputError
-from maabo_dist.trees.wire import file_digest
 from scheduler.ledger import Ledger, find_artifacts, schema
 from scheduler.ledger.database import DuplicateError
 from scheduler.ledger.jobs import JOB_COLUMNS, read_job
-from scheduler.ledger.schema import batches, blocks, datasets, jobs, results, screens, shuffle_plans, shuffles
+from scheduler.ledger.schema import (
+    batches,
+    blocks,
+    datasets,
+    jobs,
+    pass_blocks,
+    passes,
+    results,
+    screens,
+    shuffle_plans,
+    shuffles,
+)
 
-SEARCH = (batches, results, screens, blocks, shuffle_plans, shuffles)
+SEARCH = (batches, results, screens, blocks, shuffle_plans, shuffles, passes, pass_blocks)
 # Tables included in a backup, by name; jobs first.
 TABLES = {table.name: table for table in (jobs, *SEARCH, datasets)}
 # Rows written at a time.

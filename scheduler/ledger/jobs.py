@@ -18,6 +18,8 @@ from scheduler.ledger.schema import (
     blocks,
     jobs,
     keys,
+    pass_blocks,
+    passes,
     prepared_columns,
     results,
     screens,
@@ -325,13 +327,13 @@ def _read_job(*row: Any) -> JobRow:
 
 @lru_cache(maxsize=2000)
 def _parse_spec(text: str) -> JobSpec:
-    """The specification of a job never changes, and parsing it takes longer than everything else about a row."""
+    """The specification of a job rarely changes, and parsing it takes longer than everything else about a row."""
     return JobSpec.model_validate_json(text)
 
 
 def delete_search(connection: Connection, ids: list[str]) -> None:
     """Delete the rows that only the search of these jobs needed."""
-    for table in (batches, tasks, results, blocks, screens, shuffle_plans, shuffles):
+    for table in (batches, tasks, results, blocks, screens, shuffle_plans, shuffles, passes, pass_blocks):
         connection.execute(delete(table).where(table.c.job.in_(ids)))
 
 

@@ -11,6 +11,7 @@ neither, and are never reported.
 
 import fcntl
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
@@ -28,21 +29,34 @@ from scheduler.ledger.schema import jobs, meta
 
 logger = StructuredLogger("maabo.scheduler")
 
-# A session may also be missing because the server was restarted. Its scheduler opens another within this time.
-GRACE_SECONDS = 2.5
-_PREFIX = "session:"
+# How often a scheduler makes its presence known, and looks for those of others.
+CHECK_SECONDS = 0.5
+# A session may also be missing because it was terminated, or because the server was restarted. Its scheduler opens
+# another at its next check, or as soon as it can connect again. It is not gone before this time has passed.
+GRACE_SECONDS = 1.5
+RESTART_GRACE_SECONDS = 2.5
+_PREFIX = "scheduler session:"
 _UPSERT = upsert(meta, "value")
-_SESSION = text("SELECT pid || ' ' || backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
-_SESSIONS = text("SELECT pid || ' ' || backend_start FROM pg_stat_activity")
+# A session: its process, and when it began. Not as a date, which each session formats by its own settings.
+_NAME = "pid || ' ' || extract(epoch FROM backend_start)"
+_SESSION = text(f"SELECT {_NAME} FROM pg_stat_activity WHERE pid = pg_backend_pid()")  # noqa: S608  # nosec B608
+_FIND_SESSION = text(
+    f"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE {_NAME} = value) AS is_open,"  # noqa: S608  # nosec B608
+    " extract(epoch FROM pg_postmaster_start_time()) > CAST(split_part(value, ' ', 2) AS numeric) AS is_older"
+    f" FROM {meta.name} WHERE key = :key"
+)
 
 
 class Presence:
     """The presence of one scheduler, and of those that hold jobs."""
 
-    def __init__(self, database: Database, owner: str) -> None:
+    def __init__(self, database: Database, owner: str, clock: Callable[[], float] = monotonic) -> None:
         self._database, self._owner = database, owner
-        is_file = database.engine.dialect.name == "sqlite"
-        self._signs: _LockedFiles | _Sessions = (_LockedFiles if is_file else _Sessions)(database, owner)
+        self._signs: _LockedFiles | _Sessions
+        if database.engine.dialect.name == "sqlite":
+            self._signs = _LockedFiles(database, owner)
+        else:
+            self._signs = _Sessions(database, owner, clock)
 
     def refresh(self) -> None:
         """Make the presence known, or known again after an outage."""
@@ -117,8 +131,8 @@ class _LockedFiles:
 class _Sessions:
     """Sessions of the server that schedulers keep open."""
 
-    def __init__(self, database: Database, owner: str) -> None:
-        self._database, self._key = database, f"{_PREFIX}{owner}"
+    def __init__(self, database: Database, owner: str, clock: Callable[[], float]) -> None:
+        self._database, self._key, self._clock = database, f"{_PREFIX}{owner}", clock
         self._connection: Any = None
         self._session: str | None = None
         self._missing_since: dict[str, float] = {}
@@ -137,11 +151,13 @@ class _Sessions:
 
     def is_gone(self, owner: str) -> bool:
         with self._database.read() as connection:
-            session = connection.execute(select(meta.c.value).where(meta.c.key == f"{_PREFIX}{owner}")).scalar()
-            if session is None or session in connection.execute(_SESSIONS).scalars().all():
-                self._missing_since.pop(owner, None)
-                return False
-        return monotonic() - self._missing_since.setdefault(owner, monotonic()) >= GRACE_SECONDS
+            session = connection.execute(_FIND_SESSION, {"key": f"{_PREFIX}{owner}"}).one_or_none()
+        if session is None or session.is_open:
+            self._missing_since.pop(owner, None)
+            return False
+        grace = RESTART_GRACE_SECONDS if session.is_older else GRACE_SECONDS  # than the server
+        now = self._clock()
+        return now - self._missing_since.setdefault(owner, now) >= grace
 
     def forget(self, owner: str) -> None:
         self._missing_since.pop(owner, None)

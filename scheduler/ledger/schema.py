@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection, Dialect
 from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeDecorator
 
-VERSION = 5
+VERSION = 6
 
 
 class _UserString(TypeDecorator[str]):
@@ -161,6 +161,25 @@ shuffles = _job_table(
     Column("searches", LargeBinary),  # packed; null until answered
 )
 
+passes = _job_table(
+    "maabo_passes",
+    Column("number", Integer, primary_key=True),  # passes over the rows of a dataset, in order
+    Column("plan", Text, nullable=False),  # as JSON, without its blocks
+    Column("results", String(64)),  # in the store: results/<digest>; null until the pass is complete
+    Column("artifacts", Text, nullable=False),  # names of objects in the store that later passes need, as JSON
+)
+
+pass_blocks = _job_table(
+    "maabo_pass_blocks",
+    Column("number", Integer, primary_key=True),  # of the pass
+    Column("start", Integer, primary_key=True),
+    Column("stop", Integer, nullable=False),
+    Column("size", BigInteger, nullable=False),  # rows
+    Column("attempt", Integer),  # the last attempt sent; null before the first
+    Column("seconds", Double, nullable=False),
+    Column("answer", LargeBinary),  # what was counted, drawn or planned; null until answered
+)
+
 datasets = _table(
     "maabo_datasets",
     Column("id", String(64), primary_key=True),
@@ -263,4 +282,5 @@ MIGRATIONS: dict[int, Callable[[Connection], None]] = {
     2: _add_prepared_columns,
     3: lambda connection: metadata.create_all(connection, tables=[audit]),
     4: _add_labels,
+    5: lambda connection: metadata.create_all(connection, tables=[passes, pass_blocks]),
 }

@@ -16,6 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam, delete, func, insert, literal, select, update
 
 from maabo_dist._util.text import format_names
+from maabo_dist.contract.api import DIRECTORY
 from maabo_dist.errors import InputError, SettingsError
 from scheduler.ledger.audit import AuditEntry, append_entries
 from scheduler.ledger.database import Database, LedgerTopic, lock, of_tenant
@@ -346,7 +347,8 @@ def _check_bytes(connection: Connection, tenant: str, more: int) -> None:
 
 
 def _insert(connection: Connection, row: DatasetRow) -> None:
-    _check_bytes(connection, row.tenant, row.size)
+    if row.format != DIRECTORY:
+        _check_bytes(connection, row.tenant, row.size)
     values = asdict(row) | {"description": json.dumps(row.description)}
     connection.execute(insert(datasets).values(values))
 
@@ -355,6 +357,8 @@ def _sum_sizes(connection: Connection, tenant: str) -> int:
     total = 0
     for table in (datasets, prepared_columns):
         size = select(func.coalesce(func.sum(table.c.size), 0)).where(table.c.tenant == tenant)
+        if table is datasets:  # directories are the operator's
+            size = size.where(table.c.format != DIRECTORY)
         total += int(connection.execute(size).scalar_one())
     return total
 

@@ -99,9 +99,17 @@ class Intake:
 
 
 def _is_same(one: JobSpec, other: JobSpec) -> bool:
-    """True if a document was sent again; the ids of requests and traces do not matter."""
-    plain = {"correlation": None, "trace": None}
-    return one.model_copy(update=plain) == other.model_copy(update=plain)
+    """True if a document was sent again; the ids of requests and traces do not matter, nor a sample drawn since."""
+    return _as_submitted(one) == _as_submitted(other)
+
+
+def _as_submitted(spec: JobSpec) -> JobSpec:
+    plain: dict[str, object] = {"correlation": None, "trace": None}
+    if spec.dataset.many is not None:
+        many = spec.dataset.many.model_copy(update={"drawn": None, "info": None})
+        drawn = {"fingerprint": "", "notes": (), "many": many}
+        plain["dataset"] = spec.dataset.model_copy(update=drawn)
+    return spec.model_copy(update=plain)
 
 
 def _callback(request: Request) -> Callback | None:

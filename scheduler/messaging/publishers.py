@@ -27,7 +27,7 @@ from maabo_dist.cluster.broker import HARD_LIMIT_FACTOR
 from maabo_dist.cluster.streams import add_refused
 from maabo_dist.contract import names
 from maabo_dist.contract.job import Callback, ClusterRecord, JobRecord
-from maabo_dist.contract.messages import EvaluateMessage, RulesMessage, ScreenMessage, ShuffleMessage
+from maabo_dist.contract.messages import CountMessage, EvaluateMessage, RulesMessage, ScreenMessage, ShuffleMessage
 from maabo_dist.contract.problem import Problem
 from maabo_dist.contract.result import ResultDocument
 from maabo_dist.contract.rules import RuleRecord
@@ -35,13 +35,14 @@ from maabo_dist.errors import FormatError
 from scheduler.messaging.envelopes import Envelopes
 from scheduler.resources import RedisBroker, Resources
 
-TaskMessage = EvaluateMessage | ScreenMessage | ShuffleMessage | RulesMessage
+TaskMessage = EvaluateMessage | ScreenMessage | ShuffleMessage | CountMessage | RulesMessage
 
-# The task name and queue of each message; screens and shuffled searches go to the workers that evaluate.
+# The task name and queue of each message; all but rules go to the workers that evaluate.
 _ROUTES = {
     EvaluateMessage: (names.EVALUATE, names.EVALUATE_QUEUE),
     ScreenMessage: (names.SCREEN, names.EVALUATE_QUEUE),
     ShuffleMessage: (names.SHUFFLE, names.EVALUATE_QUEUE),
+    CountMessage: (names.COUNT, names.EVALUATE_QUEUE),
     RulesMessage: (names.RULES, names.RULES_QUEUE),
 }
 
@@ -95,8 +96,8 @@ class TaskPublisher:
                 )
 
     def _time_limits(self, message: TaskMessage) -> dict[str, float]:
-        """A whole search on one core may take longer than the limit that other tasks have."""
-        if not isinstance(message, ShuffleMessage) or SLOW_FACTOR * message.expected <= self._task_limit:
+        """A whole search on one core, or a large row group, may take longer than the limit that other tasks have."""
+        if not isinstance(message, ShuffleMessage | CountMessage) or SLOW_FACTOR * message.expected <= self._task_limit:
             return {}
         limit = SLOW_FACTOR * message.expected
         return {"soft_time_limit": limit, "time_limit": limit * HARD_LIMIT_FACTOR}
@@ -259,7 +260,8 @@ class StatusPublisher:
         """Announce that a scheduler is running, and where tables are stored."""
         # An address with a password is not published; what clients put into Redis is found as well.
         store = "redis://" if "@" in self._settings.store_url else self._settings.store_url
-        record = ClusterRecord(version=__version__, store=store, host=socket.gethostname())
+        tables = "" if "@" in self._settings.tables_url else self._settings.tables_url
+        record = ClusterRecord(version=__version__, store=store, host=socket.gethostname(), tables=tables)
         self._redis.set(self._settings.key(names.CLUSTER), record.model_dump_json(), px=int(lifetime * 1000))
 
     def add_refused(self, stream: str, data: bytes, problem: Problem) -> None:

@@ -1,17 +1,20 @@
 """The HTTP API on real resources: in the process of the test for most tests, in its own for some."""
 
+import tempfile
 from contextlib import closing
 from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 import pytest
 from fastapi.testclient import TestClient
+from sklearn.datasets import load_breast_cancer
 
 from scheduler.api.app import create_app
 from scheduler.api.readers import ReaderProcesses
 from scheduler.api.settings import ApiSettings
 from scheduler.resources import Resources
 from tests import servers
+from tests.api_data import files_in
 from tests.cluster import a_scheduler, cluster_settings
 
 
@@ -68,3 +71,34 @@ def client(app):
     """A client on this machine, without a token."""
     with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
         yield client
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """The directory for temporary files of the server."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+@pytest.fixture
+def table_directory(tmp_path):
+    folder = tmp_path / "tables"
+    (folder / "sales").mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def nothing_left(resources, temporary):
+    def check():
+        assert files_in(temporary) == []
+        assert list(resources.store.list()) == []
+        assert resources.ledger.datasets.page(None) == []
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def frame():
+    return load_breast_cancer(as_frame=True).frame.iloc[:, -8:]

@@ -3,7 +3,6 @@
 import io
 import os
 import random
-import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -27,12 +26,7 @@ QUICK = settings(
 )
 
 
-@pytest.fixture(autouse=True)
-def temporary(tmp_path, monkeypatch):
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder
+pytestmark = pytest.mark.usefixtures("temporary")
 
 
 @pytest.fixture

@@ -111,16 +111,6 @@ def test_a_single_file_with_groups_is_mined_as_a_whole_unless_a_sample_is_asked_
     assert "--group needs all rows in memory" in err
 
 
-def test_a_cluster_refuses_directories_that_are_too_large(maabo, folder, monkeypatch):
-    monkeypatch.setattr("maabo_dist.mining.dataset.DEFAULT_SAMPLE", 1000)
-
-    code, _, err = maabo("submit", folder, "--target", "y", "--redis", "redis://127.0.0.1:1/0")
-
-    assert code == 2
-    assert "has 9,000 rows in several files" in err
-    assert "use maabo mine" in err
-
-
 def test_an_interrupt_ends_the_pass_that_it_hits_and_no_later_one():
     display = Display()
     report = pass_reporter(display)

@@ -27,6 +27,15 @@ def test_the_queue_client_loads_no_tables_and_no_kernels():
     assert loaded.split() == []
 
 
+def test_the_commands_of_a_scheduler_load_no_kernels():
+    """Container managers run `python -m scheduler health` every few seconds."""
+    program = PROGRAM.format(module="scheduler.cli", heavy=("pandas", "numba", "celery", "fastapi"))
+
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+
+    assert loaded.split() == []
+
+
 def test_the_processes_of_a_cluster_start_without_packages_for_reading_and_testing_tables():
     modules = "scheduler.__main__, scheduler.core.loop, scheduler.api.server, workers.app"
     program = PROGRAM.format(module=modules, heavy=("pandas", "pyarrow", "sklearn", "scipy.special", "rich"))

@@ -4,7 +4,7 @@ import json
 
 import httpx
 
-from maabo_dist.client import JobStatus, Retrying
+from maabo_dist.client import Client, JobStatus, Retrying
 from maabo_dist.contract.problem import MEDIA_TYPE, Problem
 
 TOKEN = "maabo_0123456789ab_" + "s3cret" * 7
@@ -61,3 +61,13 @@ def stream(*events, status=200):
     """Server-sent events: (id, kind, data)."""
     text = "".join(f"id: {number}\nevent: {kind}\ndata: {json.dumps(data)}\n\n" for number, kind, data in events)
     return httpx.Response(status, content=f": hello\n\n{text}", headers={"content-type": "text/event-stream"})
+
+
+def client_of(*responses, token=TOKEN, retrying=IMPATIENT, url=URL):
+    server = MockServer(*responses)
+    return Client(url, token, retrying=retrying, transport=httpx.MockTransport(server)), server
+
+
+def job_of(*responses):
+    client, server = client_of(json_response(job()), *responses)
+    return client.job(JOB), server

@@ -6,7 +6,6 @@ import json
 import logging
 import subprocess
 import sys
-from time import monotonic
 
 import httpx
 import pandas as pd
@@ -16,12 +15,9 @@ from maabo_dist.client import (
     AsyncClient,
     AsyncRemoteJob,
     Client,
-    JobFailedError,
     ProblemError,
     RemoteJob,
-    Retrying,
     ServerUnreachableError,
-    WaitTimeoutError,
 )
 from maabo_dist.client.requests import Address
 from maabo_dist.errors import DatasetError, InputError, MaaboError, SettingsError
@@ -33,21 +29,13 @@ from tests.client.mock_server import (
     TOKEN,
     URL,
     MockServer,
+    client_of,
     job,
+    job_of,
     json_response,
     problem,
     stream,
 )
-
-
-def client_of(*responses, token=TOKEN, retrying=IMPATIENT, url=URL):
-    server = MockServer(*responses)
-    return Client(url, token, retrying=retrying, transport=httpx.MockTransport(server)), server
-
-
-def job_of(*responses):
-    client, server = client_of(json_response(job()), *responses)
-    return client.job(JOB), server
 
 
 def test_a_table_is_uploaded_and_settings_go_to_their_sections_of_the_document(tmp_path):
@@ -68,99 +56,6 @@ def test_a_table_is_uploaded_and_settings_go_to_their_sections_of_the_document(t
         "fresh": False,
     }
     assert (job_handle.id, job_handle.state) == (JOB, "queued")
-
-
-def test_every_submission_has_a_new_key_unless_one_is_given():
-    client, server = client_of(json_response(DATASET), json_response(job(), 202))
-    dataset = client.dataset("d1")
-
-    for key in (None, None, "mine"):
-        client.submit(dataset, target="y", key=key)
-
-    keys = [request.headers["idempotency-key"] for request in server.requests[1:]]
-    assert keys[2] == "mine"
-    assert len(set(keys)) == 3
-
-
-@pytest.mark.parametrize(
-    "failure",
-    [httpx.Response(503, headers={"Retry-After": "0"}), httpx.Response(502), httpx.Response(504), httpx.ReadError,
-     httpx.ConnectError, httpx.Response(429, headers={"Retry-After": "0"})],
-)  # fmt: skip
-def test_a_submission_is_repeated_with_the_same_key(failure):
-    client, server = client_of(json_response(DATASET), failure, failure, json_response(job(), 202))
-
-    assert client.submit(client.dataset("d1"), target="y").id == JOB
-
-    assert len({request.headers["idempotency-key"] for request in server.requests[1:]}) == 1
-    assert len({request.content for request in server.requests[1:]}) == 1
-    assert len(server.requests) == 4
-
-
-def test_an_upload_is_repeated_from_its_beginning(tmp_path):
-    client, server = client_of(httpx.ReadError, json_response(DATASET, 201))
-    table = write_csv(tmp_path, numbers())
-
-    client.upload(table)
-
-    assert [request.content for request in server.requests] == [table.read_bytes()] * 2
-
-
-def test_requests_that_are_not_safe_to_repeat_are_sent_once():
-    job_handle, server = job_of(httpx.ReadError)
-
-    with pytest.raises(ServerUnreachableError):
-        job_handle.pause()
-    assert len(server.requests) == 2
-
-
-def test_a_request_that_was_never_sent_is_repeated():
-    job_handle, server = job_of(httpx.ConnectError, json_response(job("paused"), 202))
-
-    assert job_handle.pause().state == "paused"
-    assert len(server.requests) == 3
-
-
-def test_deleting_a_job_that_an_earlier_attempt_deleted_succeeds():
-    job_handle, server = job_of(httpx.ReadError, problem("not-found"))
-
-    job_handle.delete()
-
-    assert [request.method for request in server.requests] == ["GET", "DELETE", "DELETE"]
-
-
-def test_a_quota_is_not_waited_for():
-    client, server = client_of(json_response(DATASET), problem("quota-exceeded", headers={"Retry-After": "5"}))
-
-    with pytest.raises(ProblemError) as caught:
-        client.submit(client.dataset("d1"), target="y")
-    assert (caught.value.name, caught.value.status, len(server.requests)) == ("quota-exceeded", 429, 2)
-
-
-def test_the_client_gives_up_on_a_server_that_stays_unavailable():
-    client, server = client_of(httpx.Response(503, headers={"Retry-After": "0"}))
-
-    with pytest.raises(ProblemError, match="answers 503") as caught:
-        client.job(JOB)
-    assert not isinstance(caught.value, InputError)
-    assert len(server.requests) == IMPATIENT.attempts
-
-
-def test_the_client_does_not_wait_if_the_server_asks_for_a_long_pause():
-    client, server = client_of(problem("unavailable", headers={"Retry-After": "3600"}))
-
-    with pytest.raises(ProblemError):
-        client.job(JOB)
-    assert len(server.requests) == 1
-
-
-def test_pauses_grow_to_a_maximum_and_are_random():
-    retrying = Retrying(first_pause=1.0, max_pause=8.0)
-    pauses = [[retrying.pause(attempt) for _ in range(50)] for attempt in (1, 2, 3, 9)]
-
-    for interval, longest in zip(pauses, (1, 2, 4, 8), strict=True):
-        assert longest / 2 <= min(interval) <= max(interval) <= longest
-    assert len(set(pauses[0])) > 1
 
 
 def test_a_problem_is_reported_with_its_field_and_remedy():
@@ -317,92 +212,6 @@ def test_jobs_are_requested_page_by_page():
     assert len(list(listed_jobs)) == 2
     assert [dict(request.url.params).get("cursor") for request in server.requests] == [None, "cursor1"]
     assert server.requests[1].url.params["state"] == "done"
-
-
-def test_waiting_resumes_events_after_a_broken_connection():
-    events = [("1", "progress", {"trees": 1}), ("2", "progress", {"trees": 2})]
-    job_handle, server = job_of(
-        json_response(job("running")),
-        stream(*events),
-        json_response(job("running")),
-        stream(("3", "state", {"state": "done"})),
-        json_response(job("done", rules=3)),
-    )
-    received = []
-
-    job_handle.wait(on_event=received.append)
-
-    assert [event.id for event in received] == ["1", "2", "3"]
-    streams = [request for request in server.requests if request.url.path.endswith("/events")]
-    assert [request.headers.get("last-event-id") for request in streams] == [None, "2"]
-    assert (job_handle.state, job_handle.last_status.rules) == ("done", 3)
-
-
-def test_without_events_the_status_is_polled(monkeypatch):
-    monkeypatch.setattr("maabo_dist.client._sync.jobs.FIRST_POLL_PAUSE", 0.0)
-    job_handle, server = job_of(
-        json_response(job("running")),
-        problem("not-found"),
-        json_response(job("running", trees=1)),
-        json_response(job("running", trees=2)),
-        json_response(job("done", trees=3)),
-    )
-    received = []
-
-    job_handle.wait(on_event=received.append)
-
-    assert [event.data["trees"] for event in received] == [1, 2, 3]
-    assert sum(request.url.path.endswith("/events") for request in server.requests) == 1
-
-
-@pytest.mark.parametrize(("state", "word"), [("failed", "failed: no luck"), ("cancelled", "was cancelled: no luck")])
-def test_waiting_for_a_job_without_a_result_is_an_error_with_the_reason(state, word):
-    job_handle, _ = job_of(json_response(job(state, reason="no luck")))
-
-    with pytest.raises(JobFailedError, match=word) as caught:
-        job_handle.wait()
-    assert caught.value.reason == "no luck"
-
-
-def test_waiting_has_a_timeout():
-    job_handle, _ = job_of(json_response(job("running")), stream(), json_response(job("running")))
-
-    with pytest.raises(WaitTimeoutError, match="keeps running"):
-        job_handle.wait(timeout=0.0)
-
-
-def test_comments_that_keep_a_connection_alive_do_not_extend_the_timeout():
-    now = monotonic()
-
-    class Comments(httpx.SyncByteStream):
-        def __iter__(self):
-            while monotonic() < now + 30:
-                yield b": still here\n\n"
-
-    def handle(request):
-        if request.url.path.endswith("/events"):
-            return httpx.Response(200, stream=Comments(), headers={"content-type": "text/event-stream"})
-        return json_response(job("running"))
-
-    client = Client(URL, TOKEN, transport=httpx.MockTransport(handle))
-    with pytest.raises(WaitTimeoutError):
-        client.job(JOB).wait(timeout=0.2)
-    assert monotonic() < now + 20
-
-
-def test_a_restart_of_the_server_does_not_end_the_waiting(monkeypatch):
-    monkeypatch.setattr("maabo_dist.client._sync.jobs.FIRST_POLL_PAUSE", 0.0)
-    away = [httpx.ConnectError] * (2 * IMPATIENT.attempts)
-    job_handle, _ = job_of(json_response(job("running")), httpx.ReadError, *away, json_response(job("done")))
-
-    assert job_handle.wait().state == "done"
-
-
-def test_a_token_that_is_revoked_ends_the_waiting():
-    job_handle, _ = job_of(json_response(job("running")), problem("unauthorized"))
-
-    with pytest.raises(ProblemError, match="Give a valid token"):
-        job_handle.wait()
 
 
 def test_an_id_cannot_change_the_path():

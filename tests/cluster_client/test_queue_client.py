@@ -121,7 +121,7 @@ def test_missing_permission_to_write_is_not_reported(tmp_path, monkeypatch):
     def forbidden(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("maabo_dist.cluster.store._put_in_directory", forbidden)
+    monkeypatch.setattr("maabo_dist.cluster.store.FileStore._put_in_directory", forbidden)
     world = a_world(store=f"file://{tmp_path}", host=socket.gethostname())
 
     world.client().submit(a_spec(), COLUMNS)

@@ -33,8 +33,7 @@ def test_a_problem_names_field_value_remedy_and_correlation():
         "type": "https://maabo.dev/problems/invalid-document",
         "title": "The document is not valid",
         "status": 422,
-        "detail": "settings.alpha: Input should be less than 1 (got 3).\n"
-        "colour: Extra inputs are not permitted (got 'red').",
+        "detail": "settings.alpha: must be less than 1 (got 3).\ncolour: Extra inputs are not permitted (got 'red').",
         "field": "settings.alpha",
         "remedy": "Give a valid value.",
         "instance": "c1",

@@ -147,7 +147,7 @@ def test_flower_shows_each_task_in_one_line(cluster, tmp_path):
         return [row for row in json.loads(body)["data"] if row["name"] == names.EVALUATE and row["result"]]
 
     task, *_ = servers.wait_for(finished_tasks, what="a task in Flower")
-    assert re.fullmatch(r"job [0-9a-f]{4} · batch \d+ · \d+ subsets? of 3", task["args"])
+    assert re.fullmatch(r"job [0-9a-f]{4} · (batch \d+|batches \d+–\d+) · \d+ subsets? of 3", task["args"])
     assert re.fullmatch(r"\d+ trees? · best F1 0\.\d{3} · \d+ ms", task["result"])
 
 

@@ -160,7 +160,7 @@ def test_sizes_may_be_mixed_as_long_as_there_are_more_features():
 def test_a_setting_out_of_range_is_named():
     frame, labels = planted(rows=60)
 
-    with pytest.raises(ValueError, match=r"--alpha 2: input should be less than 1"):
+    with pytest.raises(ValueError, match=r"--alpha 2: must be less than 1"):
         RuleMiner(alpha=2).fit(frame, labels)
 
 

@@ -26,6 +26,10 @@ STEPS = {
     "shuffle-plan": ("_shuffles._ledger.shuffles", "write_plan", lambda _: True, 1),
     "shuffle": ("_shuffles._ledger.shuffles", "write", lambda _: True, 3),
     "shuffle-publish": ("_shuffles._publisher", "publish", lambda _: True, 2),
+    "pass-begin": ("_passes._ledger.passes", "begin", lambda _: True, 1),
+    "pass": ("_passes._ledger.passes", "write", lambda _: True, 3),
+    "pass-publish": ("_passes._publisher", "publish", lambda _: True, 2),
+    "pass-complete": ("_passes._ledger.passes", "complete", lambda _: True, 2),
     "screen": ("_screens._ledger.screens", "write_screen", lambda _: True, 1),
 }
 """Step → the object, its method, a predicate for the calls that count, and the number of the call at which to die."""

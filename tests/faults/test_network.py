@@ -74,7 +74,7 @@ def test_a_slow_network_changes_no_rule(world, between, delay):
 
 
 def test_duplicated_messages_are_counted_once(world, between):
-    mining = MINING | {"trees": 2 * MINING["trees"]}
+    mining = MINING | {"trees": 4 * MINING["trees"]}
     between.duplicate_commands(b"XADD", b"LPUSH")
     job = world.submit(mining)
 

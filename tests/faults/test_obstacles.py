@@ -89,7 +89,7 @@ def test_a_paused_job_says_how_to_continue_it(world):
 
 def test_a_queued_job_says_how_many_are_before_it(world):
     world.ledger.quotas.set(QuotaRow("small", running=1))
-    jobs = [world.submit(MINING | {"trees": 20_000}, tenant="small") for _ in range(3)]
+    jobs = [world.submit(MINING | {"trees": 400_000}, tenant="small") for _ in range(3)]
 
     def places():
         records = [record for job in jobs if (record := world.record(job)) is not None]

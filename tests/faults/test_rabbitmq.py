@@ -87,12 +87,13 @@ def test_a_worker_main_that_is_killed_over_rabbitmq_changes_no_rule(world):
 
 @pytest.mark.slow
 def test_killing_and_restarting_rabbitmq_changes_no_rule(world):
-    job = world.submit()
+    mining = MINING | {"trees": 8 * MINING["trees"]}
+    job = world.submit(mining)
     world.under_way(job)
     world.rabbit.kill()
     world.rabbit.start()
 
-    world.check_done(job, seconds=90)
+    world.check_done(job, mining, seconds=90)
     assert world.first_worker.alive
     assert world.first_scheduler.alive
 

@@ -80,7 +80,9 @@ class World(Client):
     def __init__(self, directory, **settings):
         self.directory = Path(directory)
         self.redis = RedisServer(self.directory).start()
-        self.settings = cluster_settings(self.redis.url, self.directory, **(SETTINGS | settings))
+        self.tables = self.directory / "tables"
+        settings = SETTINGS | {"tables_url": f"file://{self.tables}"} | settings
+        self.settings = cluster_settings(self.redis.url, self.directory, **settings)
         self.proxy = Proxy(self.redis.port)
         self.proxy.open()
         self.ledger = Ledger(self.settings.ledger_url)

@@ -1,11 +1,10 @@
 """The options of findings do what they say, and noise is not published."""
 
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from maabo_dist.data.bundled import load_bundled
 from maabo_dist.data.preparation import prepare
@@ -13,6 +12,8 @@ from maabo_dist.errors import SettingsError
 from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings
 from tests import factories
+
+pytestmark = pytest.mark.xdist_group("options")
 
 # Each option with values from tight to loose.
 LOOSER = {
@@ -30,9 +31,14 @@ def bundled(name):
     return prepare(*load_bundled(name)).columns
 
 
-@cache
 def mined(name="breast_cancer", **options):
-    return mine(bundled(name), MiningSettings(**{"trees": 60, "certify": "off", **options}))
+    """Return the result with these options; equal ones are mined once for all tests of this file."""
+    return mined_once(name, MiningSettings(**{"trees": 60, "certify": "off", **options}))
+
+
+@cache
+def mined_once(name, options):
+    return mine(bundled(name), options)
 
 
 def keys(result):
@@ -40,16 +46,13 @@ def keys(result):
     return {(rule.logic, rule.bounds, rule.label) for rule in result.rules}
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.sampled_from(["breast_cancer", "wine"]), st.sampled_from(sorted(LOOSER)), st.data())
-def test_a_looser_option_loses_no_rule(name, option, data):
-    values = LOOSER[option]
-    tight = data.draw(st.integers(0, len(values) - 2))
-    loose = data.draw(st.integers(tight + 1, len(values) - 1))
+@pytest.mark.parametrize("name", ["breast_cancer", "wine"])
+@pytest.mark.parametrize("option", LOOSER)
+def test_a_looser_option_loses_no_rule(name, option):
+    results = [mined(name, all=True, **{option: value}) for value in LOOSER[option]]
 
-    tighter, looser = (mined(name, all=True, **{option: values[index]}) for index in (tight, loose))
-
-    assert keys(tighter) <= keys(looser)
+    for tighter, looser in pairwise(results):
+        assert keys(tighter) <= keys(looser)
 
 
 @pytest.mark.parametrize("option", LOOSER)

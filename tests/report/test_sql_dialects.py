@@ -3,6 +3,7 @@
 import os
 import sqlite3
 from contextlib import closing
+from functools import cache
 from tempfile import TemporaryDirectory
 
 import duckdb
@@ -266,18 +267,24 @@ def test_booleans_of_bigquery_are_compared_as_text():
     assert "WHERE `a` = 'x';" in to_sql(document, dialect="bigquery")
 
 
+@cache
+def duck_database():
+    """One database for all examples: opening it takes longer than a query."""
+    return duckdb.connect()
+
+
 @settings(max_examples=200)
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_duckdb_reads_every_number_exactly(value):
     document = document_of([(Condition("x", Op.AT_LEAST, value),), (Condition("x", Op.AT_MOST, value),)])
     with np.errstate(over="ignore"):
         frame = pd.DataFrame({"x": [value, np.nextafter(value, -np.inf), np.nextafter(value, np.inf)]})
-    with duckdb.connect() as connection:
-        connection.register("data", frame)
-        least, most = (
-            {row[1] for row in connection.execute(query).fetchall()}
-            for query in statements(to_sql(document, dialect="duckdb"))
-        )
+    database = duck_database()
+    database.register("data", frame)
+    least, most = (
+        {row[1] for row in database.execute(query).fetchall()}
+        for query in statements(to_sql(document, dialect="duckdb"))
+    )
 
     finite = [each for each in frame["x"] if np.isfinite(each)]
     assert {each for each in least if np.isfinite(each)} == {each for each in finite if each >= value}

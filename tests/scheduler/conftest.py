@@ -1,4 +1,4 @@
-"""Ledgers for tests: a SQLite file, and a real PostgreSQL that all tests of this directory share."""
+"""A Redis server for a module, and ledgers: a SQLite file, and a real PostgreSQL that all tests here share."""
 
 import os
 from tempfile import TemporaryDirectory
@@ -7,11 +7,28 @@ import pytest
 from sqlalchemy import NullPool, create_engine, text
 from sqlalchemy.engine import make_url
 
+from maabo_dist.mining import run as mining_run
 from scheduler.ledger import Ledger
 from tests import servers
 from tests.ledgers import TABLES, connected, opened
+from tests.scheduler.machine_world import RecordingProposer
 
 TABLES_OF_ROWS = [name for name in TABLES if name != "maabo_meta"]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """The URL of a Redis server."""
+    with servers.redis_server(tmp_path_factory.mktemp("redis")) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def recorded_scores():
+    """Record scores in all searches of a module, including those restored from the ledger."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mining_run, "SubsetProposer", RecordingProposer)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -19,26 +19,10 @@ from maabo_dist.trees.wire import pack_forest
 from scheduler.core.loop import MAX_ENTRIES, Scheduler
 from scheduler.messaging.fleet import COUNT_SECONDS, Fleet
 from scheduler.resources import Resources
-from tests import factories, servers
-from tests.cluster import cluster_settings, submit
+from tests import factories
+from tests.cluster import Clock, cluster_settings, submit
 
 MINING = {"preset": "paper", "strategy": "random", "trees": 2000, "batch": 500, "in_flight": 4, "subset_size": 2}
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self, now=1e9):
-        self.now = now
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with servers.redis_server(tmp_path_factory.mktemp("redis")) as url:
-        yield url
 
 
 @pytest.fixture

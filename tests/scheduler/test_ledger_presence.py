@@ -1,21 +1,28 @@
-"""A scheduler that was killed is noticed at once, on SQLite and PostgreSQL; one that is frozen is not."""
+"""A scheduler that was killed is noticed soon, on SQLite and PostgreSQL; one that is frozen is not.
+
+On PostgreSQL, neither is one whose session was terminated, or whose server was restarted: it opens another.
+"""
 
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from tempfile import TemporaryDirectory
 
 import pytest
+from sqlalchemy import text
 
-from scheduler.ledger.presence import GRACE_SECONDS, Presence
+from scheduler.ledger.database import LedgerError
+from scheduler.ledger.presence import CHECK_SECONDS, GRACE_SECONDS, RESTART_GRACE_SECONDS, Presence
 from tests import servers
-from tests.ledgers import a_job
+from tests.ledgers import a_job, connected, opened
 
 pytestmark = pytest.mark.xdist_group("ledger")
 
 HOLDER = """
 import sys, time
 from scheduler.ledger import Ledger
+from scheduler.ledger.database import LedgerError
 from scheduler.ledger.presence import Presence
 ledger = Ledger(sys.argv[1])
 Presence(ledger.database, "one").refresh()
@@ -73,3 +80,83 @@ def test_a_scheduler_of_an_earlier_release_is_not_gone(ledger, second):
     ledger.leases.acquire("old", ledger.now, 500.0, limit=1)
 
     assert second.find_gone() == []
+
+
+@contextmanager
+def two_schedulers(ledger):
+    """The presences of a scheduler that holds a job and of another one, and the clock of the latter."""
+    now = [0.0]
+    first, second = Presence(ledger.database, "one"), Presence(ledger.database, "two", lambda: now[0])
+    first.refresh()
+    second.refresh()
+    ledger.jobs.add([a_job(1)], 1.0)
+    assert ledger.leases.acquire("one", ledger.now, 500.0, limit=1)
+    try:
+        yield first, second, now
+    finally:
+        first.close()
+        second.close()
+
+
+def end_session(url, owner):
+    with connected(url) as connection:
+        where = f"FROM maabo_meta WHERE key = 'scheduler session:{owner}'"
+        query = f"SELECT pg_terminate_backend(split_part(value, ' ', 1)::int, 5000) {where}"
+        assert connection.execute(text(query)).scalar()
+
+
+def test_a_scheduler_whose_session_was_terminated_is_not_gone_if_it_opens_another(postgres_url):
+    with opened(postgres_url) as ledger, two_schedulers(ledger) as (first, second, now):
+        end_session(postgres_url, "one")
+        assert second.find_gone() == []
+        now[0] += 2 * CHECK_SECONDS
+        assert second.find_gone() == []
+
+        first.refresh()
+        now[0] += 1000
+        assert second.find_gone() == []
+
+
+def test_a_scheduler_whose_session_has_ended_is_gone_after_the_short_grace(postgres_url):
+    with opened(postgres_url) as ledger, two_schedulers(ledger) as (_, second, now):
+        end_session(postgres_url, "one")
+        assert second.find_gone() == []
+        now[0] += GRACE_SECONDS - 0.01
+        assert second.find_gone() == []
+        now[0] += 0.02
+        assert second.find_gone() == ["one"]
+
+
+@pytest.fixture
+def own_postgres(postgres):  # which is skipped where PostgreSQL is not installed
+    with TemporaryDirectory(prefix="maabo-postgres-") as directory:
+        server = servers.PostgresServer(directory)
+        server.start()
+        yield server
+        server.stop()
+
+
+def find_gone_after_outage(presence):
+    """Try again after an error, as the scheduler's loop does; the pool has connections of the former server."""
+    for _ in range(5):
+        with suppress(LedgerError):
+            return presence.find_gone()
+    return presence.find_gone()
+
+
+def test_after_a_restart_of_the_server_a_scheduler_has_the_long_grace(own_postgres):
+    with opened(own_postgres.url) as ledger, two_schedulers(ledger) as (first, second, now):
+        own_postgres.stop()
+        own_postgres.start()
+        assert find_gone_after_outage(second) == []
+        now[0] += RESTART_GRACE_SECONDS - 0.01
+        assert second.find_gone() == []
+
+        first.refresh()
+        now[0] += 1000
+        assert second.find_gone() == []
+        own_postgres.stop()
+        own_postgres.start()
+        assert find_gone_after_outage(second) == []
+        now[0] += RESTART_GRACE_SECONDS + 0.01
+        assert second.find_gone() == ["one"]

@@ -4,6 +4,7 @@ import pytest
 from sqlalchemy import text
 
 from maabo_dist.contract.job import JobState
+from maabo_dist.contract.passes import PassPlan
 from maabo_dist.errors import SettingsError
 from scheduler.ledger import Ledger, schema
 from scheduler.ledger.database import LedgerError
@@ -53,13 +54,22 @@ def a_later_version(monkeypatch):
     return runs
 
 
+SINCE_VERSION_1 = (
+    "maabo_shuffles",
+    "maabo_shuffle_plans",
+    "maabo_prepared_columns",
+    "maabo_passes",
+    "maabo_pass_blocks",
+)
+
+
 def make_version_1(url):
     """A ledger of version 1, without shuffled searches and labels of jobs, with a running and a finished job."""
     with opened(url) as ledger:
         ledger.search.end_job(held(ledger, 2, **CALLBACK), 101.0, JobState.DONE)
         write_search(ledger, held(ledger))
     with connected(url) as connection:
-        for table in ("maabo_shuffles", "maabo_shuffle_plans", "maabo_prepared_columns"):
+        for table in SINCE_VERSION_1:
             connection.execute(text(f"DROP TABLE {table}"))
         connection.execute(text("DROP INDEX maabo_jobs_of_dataset"))
         for column in ("title", "note"):
@@ -75,6 +85,25 @@ def test_a_ledger_of_version_1_gets_room_for_searches_on_shuffled_labels(url):
         ledger.shuffles.write_plan(lease, 1001.0, ShufflePlanRow(24, -7.5), [ShuffleRow(0, 24)])
         assert ledger.shuffles.plan(lease.job) == ShufflePlanRow(24, -7.5)
         assert ledger.shuffles.rows(lease.job) == [ShuffleRow(0, 24)]
+
+
+def test_an_older_ledger_gets_room_for_passes_over_rows(url):
+    make_version_1(url)
+    plan = PassPlan(kind="draw", request="a" * 64, blocks=((0, 1, 500), (1, 2, 300)))
+
+    with opened(url) as ledger:
+        (lease,) = ledger.leases.acquire("two", 1000.0, seconds=10, limit=9)
+        ledger.passes.begin(lease, 1001.0, 0, plan)
+        assert [block.size for block in ledger.passes.blocks(lease.job, 0)] == [500, 300]
+        ledger.passes.complete(lease, 1002.0, 0, "b" * 64, ["cells/c"], PassPlan(kind="plan", blocks=((0, 1, 800),)))
+        assert [(row.plan.kind, row.results) for row in ledger.passes.rows(lease.job)] == [
+            ("draw", "b" * 64),
+            ("plan", None),
+        ]
+        assert ledger.passes.blocks(lease.job, 0) == []
+        assert {f"results/{'b' * 64}", f"passes/{'a' * 64}", "cells/c"} <= ledger.artifacts()
+        ledger.search.end_job(lease, 1003.0, JobState.CANCELLED)
+        assert ledger.passes.rows(lease.job) == ledger.passes.blocks(lease.job, 1) == []
 
 
 def test_the_jobs_of_an_older_ledger_can_be_named(url):

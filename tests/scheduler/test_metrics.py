@@ -277,7 +277,7 @@ class OneTask:
 def one_task(no_workers, tmp_path):
     columns = prepare(*load_bundled("wine")).columns
     with closing(Resources.connect(no_workers)) as resources:
-        mining = {"preset": "paper", "trees": 4, "batch": 1, "subset_size": 2}
+        mining = {"preset": "paper", "trees": 4, "initial": 1, "batch": 1, "subset_size": 2}
         yield OneTask(resources, submit(no_workers, tmp_path, columns, **mining)), resources
         resources.redis.flushall()
 
@@ -299,7 +299,7 @@ def test_unsent_tasks_count_as_wanted(one_task):
     held = world.scheduler.jobs.by_id[world.job]
     for _ in range(3):
         world.scheduler.turn()
-    in_flight, unsent = len(held.outbox.sent), held.outbox.count_unsent(held.speed.task_size(1.0))
+    in_flight, unsent = held.outbox.messages, held.outbox.count_unsent(held.speed.task_size(1.0))
     world.scheduler.jobs.measure(1.0)
     MetricsPublisher(resources, "here:1").publish(0.0)
 

@@ -18,14 +18,14 @@ from tests.cluster import a_scheduler, cluster_settings, ended, submit
 WIDTHS = [(1, 1), (16, 4), (64, 8)]
 """Batch and batches in flight."""
 MINING = {
-    "diabetes": {"trees": 60, "max_depth": 3, "seed": 2, "all": True},
+    "diabetes": {"trees": 40, "max_depth": 3, "seed": 2, "all": True},
     "breast_cancer": {"trees": 80, "seed": 4, "all": True, "certify": "off"},
-    "generated": {"trees": 60, "min_samples": 20, "seed": 6, "all": True, "certify": "off", "complete": "pairs"},
-    "triples": {"trees": 60, "min_samples": 20, "seed": 6, "all": True, "certify": "off", "complete": "triples"},
-    "probed": {"trees": 60, "max_depth": 3, "seed": 3, "probes": 20},
-    "wine": {"trees": 40, "min_samples": 20, "seed": 3, "subset_size": "1-3", "certify": 24},
+    "generated": {"trees": 40, "min_samples": 20, "seed": 6, "all": True, "certify": "off", "complete": "pairs"},
+    "triples": {"trees": 40, "min_samples": 20, "seed": 6, "all": True, "certify": "off", "complete": "triples"},
+    "probed": {"trees": 40, "max_depth": 3, "seed": 3, "probes": 20},
+    "wine": {"trees": 24, "min_samples": 20, "seed": 3, "subset_size": "1-3", "certify": 24},
     "limited": {
-        "trees": 60,
+        "trees": 40,
         "seed": 5,
         "all": True,
         "certify": "off",

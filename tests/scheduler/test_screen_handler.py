@@ -14,7 +14,8 @@ from maabo_dist.contract.messages import ScreenAnswer
 from maabo_dist.data.preparation import prepare
 from maabo_dist.research.synthetic.generation import generate
 from maabo_dist.research.synthetic.recipe import Recipe
-from maabo_dist.screens.pairs import BitTable, screen_block
+from maabo_dist.screens.blocks import ScreenPlan
+from maabo_dist.screens.pairs import BitTable, PairTable, screen_block
 from maabo_dist.screens.screen import MAX_PAIRS, MAX_TRIPLES, compute_screen
 from maabo_dist.screens.triples import TripleTable, screen_triple_block
 from maabo_dist.screens.wire import pack_pairs, pack_triples, unpack_screen
@@ -48,12 +49,6 @@ def split():
 @cache
 def bits():
     return BitTable.build(columns(), split())
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with servers.redis_server(tmp_path_factory.mktemp("redis")) as url:
-        yield url
 
 
 @pytest.fixture
@@ -92,7 +87,7 @@ class Worker:
     def answer(self, block):
         features = bits().features
         if block.start < features:
-            body = pack_pairs(screen_block(bits(), block.start, block.stop, MAX_PAIRS))
+            body = pack_pairs(screen_block(PairTable.build(bits()), block.start, block.stop, MAX_PAIRS))
         else:
             laid_out = TripleTable.build(bits())
             body = pack_triples(
@@ -109,7 +104,7 @@ class Worker:
 
 def test_a_screen_made_in_blocks_equals_that_of_one_process(cluster, tmp_path):
     table = TrainingTable.build(columns(), split())
-    expected = compute_screen(columns(), split(), table.root_scores, triples=True)
+    expected = compute_screen(columns(), split(), table.root_scores, ScreenPlan(triples=True))
     with a_scheduler(cluster) as ledger:
         worker = Worker(cluster, ledger, submit(cluster, tmp_path, columns(), **MINING))
         blocks = len(worker.sent()) and len(ledger.screens.blocks(worker.job))
@@ -195,7 +190,8 @@ def test_a_screen_that_no_worker_can_start_fails_the_job(cluster, tmp_path):
 @pytest.mark.parametrize(("priority", "least"), [("normal", 5), ("high", 10)])
 def test_screening_and_searching_jobs_share_the_workers_by_priority(cluster, tmp_path, priority, least):
     screened = submit(cluster, tmp_path, columns(), document={"priority": priority}, **MINING)
-    other = submit(cluster, tmp_path, columns(), **MINING | {"preset": "paper", "batch": 1, "in_flight": 40})
+    many = {"preset": "paper", "strategy": "random", "trees": 2000, "batch": 1000}
+    other = submit(cluster, tmp_path, columns(), **MINING | many)
     with closing(Resources.connect(cluster)) as resources:
         scheduler = Scheduler(resources, "one")
         while len(scheduler.jobs) < 2:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from maabo_dist.data.split import split_rows
 from maabo_dist.screens.blocks import has_triples, pair_blocks, screen_blocks
-from maabo_dist.screens.pairs import BitTable, screen_block, screen_pairs
+from maabo_dist.screens.pairs import BitTable, PairTable, screen_block, screen_pairs
 from maabo_dist.screens.triples import TripleTable, screen_triple_block, screen_triples
 from scheduler.core.blocks import MAX_BLOCK_FAILURES, MAX_BLOCKS, MIN_BLOCKS, Screening, cut_blocks
 from scheduler.core.task_lengths import TaskLengths
@@ -30,7 +30,7 @@ def strongest_of(block):
     if has_triples(block.start, FEATURES):
         start, stop = block.start - FEATURES, block.stop - FEATURES
         return screen_triple_block(TripleTable.build(table()), start, stop, MAX_TRIPLES)
-    return screen_block(table(), block.start, block.stop, MAX_PAIRS)
+    return screen_block(PairTable.build(table()), block.start, block.stop, MAX_PAIRS)
 
 
 def a_screening(pieces=5, triple_pieces=None):

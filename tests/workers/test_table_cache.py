@@ -1,6 +1,7 @@
 """The table cache of a host: tables are fetched once, verified, replaced when damaged, and evicted."""
 
 import os
+from dataclasses import fields, is_dataclass
 from threading import Thread
 
 import numpy as np
@@ -44,7 +45,7 @@ def stored(store, tmp_path, seed=1):
 
 
 def a_cache(store, tmp_path, limit=1 << 30):
-    return TableCache(tmp_path / "cache", store, limit)
+    return TableCache(tmp_path / "cache", store, limit, small_cells=0)
 
 
 def damage(path):
@@ -229,3 +230,49 @@ def test_without_probes_the_layout_of_a_table_does_not_depend_on_the_seed_of_the
     splits = {TableSplit.of(MiningSettings(seed=seed, split_seed=4)) for seed in range(3)}
 
     assert len(splits) == 1
+
+
+def test_what_is_built_from_a_small_table_is_the_same_and_has_no_file(store, tmp_path):
+    columns = stored(store, tmp_path)
+    with_files = a_cache(store, tmp_path)
+    in_memory = TableCache(tmp_path / "other", store, limit=1 << 30, small_cells=1000)
+
+    for split in (SPLIT, SPLIT.model_copy(update={"probes": 2, "probe_seed": 1})):
+        for kind in ("training", "bits", "columns"):
+            one, other = (getattr(cache, kind)(columns.fingerprint, split) for cache in (with_files, in_memory))
+            assert_same_arrays(one, other)
+    assert {path.suffix for path in (tmp_path / "cache").glob("[!.]*")} == {".columns", ".probed", ".training", ".bits"}
+    assert {path.suffix for path in (tmp_path / "other").glob("[!.]*")} == {".columns"}
+
+
+def test_a_table_that_is_not_small_has_a_file(store, tmp_path):
+    columns = stored(store, tmp_path)
+    cache = TableCache(tmp_path / "cache", store, limit=1 << 30, small_cells=columns.rows * columns.count - 1)
+
+    cache.training(columns.fingerprint, SPLIT)
+
+    assert len(list((tmp_path / "cache").glob("*.training"))) == 1
+
+
+def test_a_cache_with_room_is_not_measured_for_every_small_file(store, tmp_path, monkeypatch):
+    columns = [stored(store, tmp_path, seed) for seed in range(5)]
+    scans = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: scans.append(path) or scandir(path))
+    cache = a_cache(store, tmp_path)
+
+    for each in columns:
+        cache.training(each.fingerprint, SPLIT)
+
+    assert len(scans) == 2  # one to measure it, and one for files of deleted tables
+    assert len(list((tmp_path / "cache").glob("*.training"))) == 5
+
+
+def assert_same_arrays(one, other):
+    names = [field.name for field in fields(one)] if is_dataclass(one) else one._fields
+    for name in names:
+        values = getattr(one, name), getattr(other, name)
+        if isinstance(values[0], np.ndarray):
+            np.testing.assert_array_equal(*values, strict=True)
+        else:
+            assert values[0] == values[1]

@@ -5,12 +5,14 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from maabo_dist._util.files import file_digest
 from maabo_dist.cluster.broker import make_celery
 from maabo_dist.cluster.settings import ClusterSettings
 from maabo_dist.cluster.store import FileStore
@@ -38,13 +40,16 @@ from maabo_dist.mining.local import mine
 from maabo_dist.mining.shuffles import ShufflePlan, run_shuffles
 from maabo_dist.report.coverage import with_coverage
 from maabo_dist.report.document import result_document
-from maabo_dist.screens.pairs import BitTable, screen_block
-from maabo_dist.screens.wire import unpack_pairs
+from maabo_dist.screens.blocks import SIXTHS, TENTHS, THIRDS
+from maabo_dist.screens.pairs import BitTable, Pairs, PairTable, screen_block
+from maabo_dist.screens.triples import Triples, TripleTable, screen_triple_block
+from maabo_dist.screens.wire import pack_pairs, pack_triples, unpack_pairs
 from maabo_dist.settings import MiningSettings
 from maabo_dist.study import Study, split_for
 from maabo_dist.trees.training import TrainingTable, depth_search
-from maabo_dist.trees.wire import file_digest, pack_forest, unpack_forest, write_segment
+from maabo_dist.trees.wire import pack_forest, unpack_forest, write_segment
 from tests import factories, servers
+from workers.tasks import EvaluateTask
 
 JOB = "0123456789abcdef" * 2
 SPLIT = {"test_size": 0.3, "holdout": 0.0, "seed": 1, "stratify": False, "class_weight": "balanced"}
@@ -131,6 +136,46 @@ def test_a_worker_answers_with_the_trees_that_one_process_grows(cluster):
     assert np.array_equal(forest.threshold, expected.threshold)
 
 
+def parts_of(subsets, *cuts):
+    """The parts after the first of a message whose subsets are divided at these positions."""
+    return [
+        {"batch": number, "start": 0, "stop": stop - start, "attempt": 0, "subsets": pack_subsets(subsets[start:stop])}
+        for number, (start, stop) in enumerate(pairwise([*cuts, len(subsets)]), 1)
+    ]
+
+
+def test_the_parts_of_a_message_are_answered_like_messages_of_their_own(cluster):
+    subsets = subsets_of(cluster)
+    for number, (start, stop) in enumerate([(0, 4), (4, 5), (5, len(subsets))]):
+        cluster.send(subsets[start:stop], batch=number)
+    alone = sorted(cluster.answers(3), key=lambda pair: pair[0].batch)
+
+    cluster.send(subsets[:4], more=parts_of(subsets, 4, 5))
+    together = cluster.answers(3)
+
+    assert [body for _, body in together] == [body for _, body in alone]
+    assert [(answer.batch, answer.stop, answer.part) for answer, _ in together] == [
+        (answer.batch, answer.stop, number) for number, (answer, _) in enumerate(alone)
+    ]
+    assert all(answer.seconds > 0 for answer, _ in together)
+
+
+def test_every_part_of_a_message_that_cannot_be_begun_or_is_lost_is_answered(cluster):
+    subsets = subsets_of(cluster)
+    message = {"job": JOB, "batch": 0, "start": 0, "stop": 4, "attempt": 0, "more": parts_of(subsets, 4, 5)}
+    cluster.send(subsets[:4], more=parts_of(subsets, 4, 5), columns="f" * 64)
+    unavailable = cluster.answers(3)
+
+    EvaluateTask(cluster.settings, None, None).report_loss(message, "signal 9")
+    lost = cluster.answers(3)
+
+    assert {answer.kind for answer, _ in unavailable} == {"unavailable"}
+    assert {answer.kind for answer, _ in lost} == {"lost"}
+    assert [[(answer.batch, answer.part) for answer, _ in each] for each in (unavailable, lost)] == [
+        [(0, 0), (1, 1), (2, 2)]
+    ] * 2
+
+
 def test_a_table_that_is_not_in_the_store_is_reported(cluster):
     cluster.send(subsets_of(cluster), columns="f" * 64)
 
@@ -159,7 +204,7 @@ def test_a_message_of_another_version_is_refused_in_that_version_and_brings_no_w
 
 def test_a_worker_screens_as_one_process_does(cluster):
     split = split_rows(cluster.columns.labels, test_size=0.3, seed=1)
-    expected = screen_block(BitTable.build(cluster.columns, split), 1, 3, 4)
+    expected = screen_block(PairTable.build(BitTable.build(cluster.columns, split)), 1, 3, 4)
 
     cluster.screen(1, 3)
 
@@ -168,6 +213,22 @@ def test_a_worker_screens_as_one_process_does(cluster):
     assert (answer.kind, answer.job, answer.start, answer.stop) == ("done", JOB, 1, 3)
     assert np.array_equal(pairs.features, expected.features)
     assert np.array_equal(pairs.strengths, expected.strengths)
+
+
+@pytest.mark.parametrize(("first", "cuts"), [(0, TENTHS), (6, SIXTHS)])
+def test_a_worker_screens_at_finer_cuts_too_if_asked_to(cluster, first, cuts):
+    split = split_rows(cluster.columns.labels, test_size=0.3, seed=1)
+    tables = [BitTable.build(cluster.columns, split, each) for each in (THIRDS, cuts)]
+    if first:
+        parts = [screen_triple_block(TripleTable.build(table), 1, 3, 4) for table in tables]
+        expected = pack_triples(Triples.strongest(parts, 4))
+    else:
+        expected = pack_pairs(Pairs.strongest([screen_block(PairTable.build(table), 1, 3, 4) for table in tables], 4))
+
+    cluster.screen(first + 1, first + 3, fine=True)
+
+    (fields,) = cluster.entries(1)
+    assert fields[BODY] == expected
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,20 @@ class AsyncClient:
             request = await async_call(lambda: upload_request(table, name, Path(folder)))
             return await self._transport.fetch(Dataset, request)
 
+    async def use_directory(self, path: str, name: str | None = None) -> Dataset:
+        """Use a directory of Parquet or CSV files in the server's table directory, which is not uploaded.
+
+        Parameters
+        ----------
+        path : str
+            Path of the directory (or of one file) in the server's table directory, for example ``sales/2024``.
+        name : str, optional
+            Name of the dataset. The default is the last part of the path.
+        """
+        document = {"path": path} | ({} if name is None else {"name": name})
+        request = Request("POST", "/v1/datasets", document=document, idempotent=True, slow=True)
+        return await self._transport.fetch(Dataset, request)
+
     async def dataset(self, dataset: str) -> DatasetDetails:
         """Return a dataset with a summary of its columns.
 
@@ -134,6 +148,7 @@ class AsyncClient:
         fresh: bool = False,
         priority: str = "normal",
         callback: Mapping[str, Any] | None = None,
+        sample: int | None = None,
         **settings: Any,
     ) -> AsyncRemoteJob:
         """Submit a job.
@@ -152,6 +167,8 @@ class AsyncClient:
             Priority among the waiting jobs.
         callback : dict, optional
             A webhook that is called when the job has ended: ``{"url": …, "secret": …}``.
+        sample : int, optional
+            Rows to search of a dataset of `use_directory`; the evidence is counted on all rows. The default is 200,000.
         **settings
             The options of ``maabo mine``, for example ``trees=200``.
 
@@ -165,7 +182,9 @@ class AsyncClient:
         SettingsError
             If a setting does not exist or its value is not valid; nothing is sent then.
         """
-        document = job_document({"target": target, **settings}, fresh=fresh, priority=priority, callback=callback)
+        document = job_document(
+            {"target": target, **settings}, fresh=fresh, priority=priority, callback=callback, sample=sample
+        )
         dataset = table if isinstance(table, Dataset) else await self.upload(table)
         headers = {"Idempotency-Key": key or uuid4().hex}
         document = {"dataset": dataset.id} | document

@@ -102,6 +102,20 @@ class Client:
             request = call(lambda: upload_request(table, name, Path(folder)))
             return self._transport.fetch(Dataset, request)
 
+    def use_directory(self, path: str, name: str | None = None) -> Dataset:
+        """Use a directory of Parquet or CSV files in the server's table directory, which is not uploaded.
+
+        Parameters
+        ----------
+        path : str
+            Path of the directory (or of one file) in the server's table directory, for example ``sales/2024``.
+        name : str, optional
+            Name of the dataset. The default is the last part of the path.
+        """
+        document = {"path": path} | ({} if name is None else {"name": name})
+        request = Request("POST", "/v1/datasets", document=document, idempotent=True, slow=True)
+        return self._transport.fetch(Dataset, request)
+
     def dataset(self, dataset: str) -> DatasetDetails:
         """Return a dataset with a summary of its columns.
 
@@ -135,6 +149,7 @@ class Client:
         fresh: bool = False,
         priority: str = "normal",
         callback: Mapping[str, Any] | None = None,
+        sample: int | None = None,
         **settings: Any,
     ) -> RemoteJob:
         """Submit a job.
@@ -153,6 +168,8 @@ class Client:
             Priority among the waiting jobs.
         callback : dict, optional
             A webhook that is called when the job has ended: ``{"url": …, "secret": …}``.
+        sample : int, optional
+            Rows to search of a dataset of `use_directory`; the evidence is counted on all rows. The default is 200,000.
         **settings
             The options of ``maabo mine``, for example ``trees=200``.
 
@@ -166,7 +183,9 @@ class Client:
         SettingsError
             If a setting does not exist or its value is not valid; nothing is sent then.
         """
-        document = job_document({"target": target, **settings}, fresh=fresh, priority=priority, callback=callback)
+        document = job_document(
+            {"target": target, **settings}, fresh=fresh, priority=priority, callback=callback, sample=sample
+        )
         dataset = table if isinstance(table, Dataset) else self.upload(table)
         headers = {"Idempotency-Key": key or uuid4().hex}
         document = {"dataset": dataset.id} | document
