@@ -5,8 +5,6 @@ every state of every page, for review.
 """
 
 import json
-import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -22,6 +20,8 @@ import click
 import httpx
 import numpy as np
 import pandas as pd
+
+from tools.chromium import open_chromium
 
 IMAGES = Path(__file__).with_name("images")
 START_SECONDS = 120
@@ -47,7 +47,11 @@ class Screen:
 @click.command(help=__doc__)
 def main() -> None:
     """Start a cluster, run jobs on it, and take screenshots."""
-    with TemporaryDirectory(prefix="maabo-gallery-") as folder, _cluster(Path(folder)) as url, _chromium() as browser:
+    with (
+        TemporaryDirectory(prefix="maabo-gallery-") as folder,
+        _cluster(Path(folder)) as url,
+        open_chromium() as browser,
+    ):
         screens = _screens(httpx.Client(base_url=url, timeout=60))
         _take_for_docs(browser, url, {screen.name: screen for screen in screens})
 
@@ -61,7 +65,7 @@ def _take_for_docs(browser: Any, url: str, screens: dict[str, Screen]) -> None:
         ("job-done", PHONE, "light", 812),
         ("new-settings", PHONE, "dark", 812),
         ("report", DOCS, "light", 690),
-        ("report-rule", DOCS, "light", 860),
+        ("report-rule", DOCS, "light", 840),
         ("report-pictures", DOCS, "dark", 900),
         ("report", PHONE, "light", 812),
         ("report-rule", PHONE, "dark", 812),
@@ -101,7 +105,7 @@ def _screens(client: httpx.Client) -> list[Screen]:
     running = _submit(client, large, seed=3, trees=40_000, batch=24, holdout=0.2, max_depth=6)
     _wait_for(client, running, lambda job: job["rules"] and job["trees"] > 1500)
     return [
-        Screen("job-running", f"#/jobs/{running}", ".rule", _wait_for_trees),
+        Screen("job-running", f"#/jobs/{running}", ".rule", _wait_for_estimate),
         Screen("jobs", "#/", ".jobs .name"),
         Screen("new-settings", f"#/new?table={small}", PLANNED),
         Screen("job-done", f"#/jobs/{done}", ".finding"),
@@ -119,9 +123,8 @@ def _scroll_to_figures(page: Any) -> None:
     page.evaluate("document.querySelector('#pictures').scrollIntoView()")
 
 
-def _wait_for_trees(page: Any) -> None:
-    page.wait_for_selector(".chart .tree", state="attached")
-    page.wait_for_selector(".load:has-text('busy')")
+def _wait_for_estimate(page: Any) -> None:
+    page.wait_for_selector(".progress-text:has-text('left')")
 
 
 def _parts_table(rows: int, sensors: int) -> pd.DataFrame:
@@ -201,19 +204,6 @@ def _free_port() -> int:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])
-
-
-@contextmanager
-def _chromium() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        raise click.ClickException("There is no Chromium on the PATH (Debian: apt install chromium).")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"] if os.geteuid() == 0 else [])
-        yield browser
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from maabo_dist.report.summary import split_failed
 from maabo_dist.rules.column_matching import match_columns
 
 if TYPE_CHECKING:
-    from maabo_dist.rules.all_rows import AllRows
+    from maabo_dist.rules.passes import PassCounter
 
 MAX_OVERLAPS = 30
 
@@ -22,9 +22,9 @@ def with_coverage(document: ResultDocument, columns: Columns) -> ResultDocument:
     return document if document.running else document.model_copy(update={"coverage": _coverage(document, columns)})
 
 
-def with_counted_coverage(document: ResultDocument, counter: "AllRows") -> ResultDocument:
+def with_counted_coverage(document: ResultDocument, counter: "PassCounter") -> ResultDocument:
     """Return the document of a dataset with what its rules explain, counted on all rows."""
-    classes, rules = counter.rows_of.classes, split_failed(document)[0]
+    classes, rules = counter.classes, split_failed(document)[0]
     overlaps = counter.overlaps([tuple(rule.premise) for rule in rules], [classes.index(rule.label) for rule in rules])
     totals, ids = counter.totals.sum(axis=0).tolist(), [rule.id for rule in rules[:MAX_COMPARED]]
     most = sorted(overlaps.combinations.items(), key=lambda item: (-int(item[1].sum()), item[0]))[:MAX_OVERLAPS]

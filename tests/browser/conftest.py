@@ -5,8 +5,8 @@ Without one these tests are skipped, unless MAABO_TEST_BROWSER=1 requires one.
 
 import os
 import re
-import shutil
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -14,6 +14,7 @@ import pytest
 from tests import servers
 from tests.browser.page_cluster import TIMEOUT, Cluster, is_own
 from tests.cluster import a_scheduler, cluster_settings
+from tools.chromium import find_chromium, open_chromium
 
 REQUIRED = os.environ.get("MAABO_TEST_BROWSER") == "1"
 
@@ -27,19 +28,12 @@ def _missing(reason):
 @pytest.fixture(scope="module")
 def browser():
     """One browser per module: while it runs, its thread has an event loop, which must not affect other tests."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
+    if find_chromium() is None:
         _missing("there is no Chromium on PATH (Debian: apt install chromium)")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
+    if find_spec("playwright") is None:
         _missing("playwright is not installed (pip install playwright)")
-    # Chromium's own sandbox does not start for root, as which containers run tests.
-    arguments = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=arguments)
+    with open_chromium() as chromium:
         yield chromium
-        chromium.close()
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ def saved(page):
 
 
 def number_of(page, tile):
-    text = page.inner_text(f".tiles [data-fact={tile}] dd")
+    text = page.text_content(f".tiles [data-fact={tile}] dd")  # they are folded
     return int(text.replace(",", "")) if text != "–" else 0
 
 

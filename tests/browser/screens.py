@@ -6,12 +6,10 @@ than the window, findings of axe, and a first finding below the first screen. Ta
 screens by the beginning of their names.
 """
 
-import os
-import shutil
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,6 +26,7 @@ from tests import servers
 from tests.browser.messy_table import LEAK, TARGET, as_csv, messy_table
 from tests.browser.page_cluster import PLANNED, Cluster, axe_violations, choose_file, open_advanced
 from tests.cluster import a_scheduler, cluster_settings
+from tools.chromium import open_chromium
 
 SIZES = {"desktop": (1440, 900), "phone": (390, 844)}
 THEMES = ("light", "dark")
@@ -95,7 +94,7 @@ class Photographer:
 
 def main(folder, prefix=""):
     folder.mkdir(parents=True, exist_ok=True)
-    with chromium() as browser, TemporaryDirectory(prefix="maabo-screens-") as temporary, ExitStack() as redis:
+    with open_chromium() as browser, TemporaryDirectory(prefix="maabo-screens-") as temporary, ExitStack() as redis:
         directory = Path(temporary)
         settings = cluster_settings(redis.enter_context(servers.redis_server(directory)), directory, partial_seconds=1)
         cluster, camera = Cluster(settings, directory), Photographer(browser, folder, prefix)
@@ -176,6 +175,7 @@ def take_running(camera, cluster):
     camera.take(
         cluster.url,
         Screen("running", f"#/jobs/{running}", ".progress-text:has-text('left')"),
+        Screen("running-search", f"#/jobs/{running}", ".progress-text:has-text('left')", open_details),
         Screen("paused", f"#/jobs/{paused}", ".state.large[data-state=paused]"),
         Screen("cancelled", f"#/jobs/{cancelled}", ".state.large[data-state=cancelled]"),
         Screen("queued", f"#/jobs/{queued}", ".job-status:has-text('running')"),
@@ -185,7 +185,7 @@ def take_running(camera, cluster):
 
 def take_frozen(camera, cluster, worker, job):
     """The worker still has its connection, and does nothing."""
-    camera.take(cluster.url, Screen("slow", f"#/jobs/{job}", ".tiles", show_slow))
+    camera.take(cluster.url, Screen("slow", f"#/jobs/{job}", ".progress-text:not(:empty)", show_slow))
     worker.send_signal(signal.SIGSTOP)
     camera.take(cluster.url, Screen("frozen-workers", f"#/jobs/{job}", ".job-status", seconds=90))
     worker.send_signal(signal.SIGCONT)
@@ -287,21 +287,7 @@ def change_a_row(page):
 
 
 def open_details(page):
-    for closed in page.locator("details:not([open]) > summary").all():
-        if closed.is_visible():
-            closed.click()
-
-
-@contextmanager
-def chromium():
-    from playwright.sync_api import sync_playwright
-
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    arguments = ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=arguments)
-        yield browser
-        browser.close()
+    page.locator("details:not(.menu)").evaluate_all("all => all.forEach((each) => (each.open = true))")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import signal
 from contextlib import closing
 from uuid import uuid4
@@ -64,7 +65,7 @@ def test_a_job_is_submitted_with_the_form_and_shows_its_rules(cluster, show, fra
     page.fill("#set-batch", "5")
     start(page)
 
-    page.wait_for_selector(".rule-section h2:has-text('so far')")
+    page.wait_for_selector(".results h2:has-text('so far')")
     page.wait_for_selector(".rule")
     first = number_of(page, "Trees")
     page.wait_for_selector(".state.large[data-state=done]")
@@ -162,7 +163,11 @@ def test_a_job_is_paused_resumed_and_cancelled(cluster, show, frame):
     job = cluster.submit(cluster.dataset(frame), seed=1, **LONG)
     page = show(f"{cluster.url}/#/jobs/{job}")
     wait_for_trees(page, 10)
+    assert re.fullmatch(r"[\d,]+ of [\d,]+ combinations of columns tried.*", page.inner_text(".progress-text"))
+    assert "F1" not in page.inner_text("main")
+    page.click("text=How the search is going")
     page.wait_for_selector(".load:has-text('busy')")
+    assert "Best F1" in page.inner_text(".tiles")
     page.click("text=Pause")
     page.wait_for_selector(".state.large[data-state=paused]")
     page.wait_for_selector(".job-status[data-kind=wait]:has-text('Press Resume')")
@@ -192,6 +197,7 @@ def test_a_failed_job_shows_the_reason(cluster, show):
         assert page.locator("button:has-text('Pause')").count() == 0
         page.goto(f"{cluster.url}/#/")
         page.wait_for_selector(f"a[href='#/jobs/{job}'] .state[data-state=failed]")
+        assert page.inner_text(f"a[href='#/jobs/{job}'] .facts") == resources.ledger.jobs.get(job).reason
 
 
 def test_a_page_opened_late_shows_the_whole_search(cluster, show, frame):
@@ -223,7 +229,7 @@ def test_a_job_without_findings_shows_why(cluster, show):
     first, *classes = page.locator("#findings > .empty, #findings > .missing").all_inner_texts()
     assert first.startswith("None of the ")
     assert [text.partition(":")[0] for text in classes] == ["No finding for target = no", "No finding for target = yes"]
-    assert "“Largest adjusted p” 0." in classes[1]
+    assert "“Largest adjusted p” = 0." in classes[1]
     assert "would be enough." in classes[1]
 
 
@@ -315,8 +321,7 @@ def open_pages(page, cluster, addresses):
     for address, complete in addresses.items():
         page.goto(f"{cluster.url}/{address}")
         page.wait_for_selector(complete)
-        for closed in page.locator("summary").all():
-            closed.click()
+        page.locator("details").evaluate_all("all => all.forEach((each) => (each.open = true))")
         yield address
 
 
@@ -343,7 +348,7 @@ def test_a_job_can_be_opened_with_the_keyboard_and_receives_the_focus(cluster, s
         if page.evaluate("document.activeElement.closest('.jobs') !== null"):
             break
     page.keyboard.press("Enter")
-    page.wait_for_selector(".tiles")
+    page.wait_for_selector(".state.large:not(:empty)")
 
     assert page.evaluate("location.hash").startswith("#/jobs/")
     assert page.evaluate("document.activeElement.closest('main') !== null")

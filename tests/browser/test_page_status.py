@@ -69,7 +69,7 @@ def test_a_job_says_that_redis_is_away(browser, tmp_path, show):
             try:
                 table = cluster.dataset(load_breast_cancer(as_frame=True).frame)
                 page = show(f"{cluster.url}/#/jobs/{cluster.submit(table, **SLOW)}", expecting="503|Failed to load")
-                page.wait_for_selector(".tiles")
+                page.wait_for_selector(".progress-text:not(:empty)")
                 redis.close()
                 page.wait_for_selector(".job-status[data-kind=stuck]:has-text('Redis cannot be reached')")
 

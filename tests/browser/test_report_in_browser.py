@@ -108,6 +108,39 @@ def test_a_report_prints_to_two_or_three_pages_without_form_and_figures(opened, 
     assert not page.locator("#try, #pictures, .finding-tools").filter(visible=True).count()
 
 
+def test_of_many_findings_the_first_are_shown_until_a_reader_asks_for_the_others(opened, bundled_findings):
+    path, document = bundled_findings
+    page = opened(path)
+    names = useful_ids(document)[:200]  # a report has no more
+    assert len(names) > 40
+
+    assert ids(page) == names[:30]
+    page.get_by_role("button", name=f"Show {len(names) - 30} more findings").click()
+    assert ids(page) == names
+    assert page.evaluate("document.activeElement.closest('.finding').id") == names[30]
+    assert page.locator("#more-findings").is_hidden()
+
+
+def test_a_link_leads_to_a_finding_after_the_first_ones(opened, bundled_findings):
+    path, document = bundled_findings
+    name = useful_ids(document)[35]
+
+    page = opened(path, fragment=f"#{name}")
+
+    assert page.locator(f"#detail-{name}").is_visible()
+
+
+@pytest.fixture(scope="module")
+def bundled_findings(tmp_path_factory):
+    """A report of more findings than are shown at first, and its document."""
+    columns = prepare(*load_bundled("breast_cancer")).columns
+    result = mine(columns, MiningSettings(trees=60, all=True, certify="off"), keep_records=True)
+    document = with_coverage(result_document(result, {"name": "breast_cancer"}), columns)
+    path = tmp_path_factory.mktemp("report") / "all.html"
+    path.write_text(report_page(document, figures_of(result, columns)), encoding="utf-8")
+    return path, document
+
+
 def test_a_list_sorts_the_findings(opened, report_of_many):
     path, document = report_of_many
     page = opened(path)
@@ -127,7 +160,10 @@ def test_filters_leave_the_findings_of_a_class_a_column_and_a_text(opened, repor
     rules = {rule.id: rule for rule in document.rules}
 
     page.locator("#class").select_option(label="</script>")
-    assert ids(page) == [name for name in useful_ids(document) if rules[name].label == "</script>"]
+    of_class = [name for name in useful_ids(document) if rules[name].label == "</script>"]
+    assert ids(page) == of_class[:30]
+    page.get_by_role("button", name=f"Show {len(of_class) - 30} more findings").click()
+    assert ids(page) == of_class
     page.get_by_role("button", name="Clear").click()
     page.locator("#feature").select_option(value=HOSTILE)
     of_column = [
@@ -135,7 +171,7 @@ def test_filters_leave_the_findings_of_a_class_a_column_and_a_text(opened, repor
     ]
     page.wait_for_function(f"document.querySelectorAll('.finding:not([hidden])').length === {len(of_column)}")
     assert ids(page) == of_column
-    assert page.locator("#filter-status").inner_text() == f"{len(of_column)} of {len(rules)} shown"
+    assert page.locator("#filter-status").inner_text() == f"{len(of_column)} of {len(rules)} match"
     page.locator("#feature").select_option(value="")
     page.locator("#text").fill("sex = female")
     assert ids(page) == [name for name in useful_ids(document) if "sex = female" in rules[name].text]
@@ -204,9 +240,9 @@ def test_the_theme_follows_the_system_until_the_button_says_otherwise(opened, re
     ground = "getComputedStyle(document.body).backgroundColor"
 
     dark = page.evaluate(ground)
-    page.get_by_role("button", name="Switch to the light theme").click()
+    page.get_by_role("button", name="Light theme").click()
     light = page.evaluate(ground)
-    page.get_by_role("button", name="Switch to the dark theme").click()
+    page.get_by_role("button", name="Dark theme").click()
 
     assert page.evaluate(ground) == dark != light
 

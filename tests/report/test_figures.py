@@ -175,14 +175,34 @@ def test_similarity_is_simpson_s_by_sets(mined_figures):
 def test_the_path_through_a_tree_leads_to_the_rule(mined_figures):
     _, result, figures = mined_figures
 
+    paths = 0
     for rule, entry in zip(result.rules, figures["rules"], strict=True):
         node, kept = entry["tree"], 0
+        if not node.keys() & {"next", "leaf"}:  # a box, which the tree has no path for
+            assert not any("leaf" in other or "next" in other for other in nodes_of(node))
+            continue
         while "next" in node:
             kept += node["kept"]
             node = node[node["next"]]
         assert node["leaf"]
         assert kept >= sum(bound != MISSING_VALUE for bound in rule.bounds)
         assert sum("leaf" in other for other in nodes_of(entry["tree"])) == 1
+        paths += 1
+    assert paths
+
+
+def test_a_rule_that_its_tree_does_not_contain_has_no_path():
+    rng = np.random.default_rng(1)
+    cells = rng.random((2000, 5))
+    odd = (cells[:, :3] > 0.5).sum(axis=1) % 2 == 1
+    frame = pd.DataFrame(cells, columns=list("abcde")).assign(y=np.where(odd, "odd", "even"))
+    columns = prepare(frame, TableSettings(target="y")).columns
+    result = mine(columns, MiningSettings(preset="auto", max_depth=3), keep_records=True)
+    figures = figures_of(result, columns)
+
+    trees = [entry["tree"] for entry in figures["rules"]]
+    assert len(trees) == 8
+    assert any(not tree.keys() & {"next", "leaf"} for tree in trees)
 
 
 def test_children_share_the_rows_of_their_parent(mined_figures):

@@ -105,6 +105,12 @@ PLAIN = Structure(report_page(document_of(), figures_for(document_of())))
 NAMES = st.one_of(st.sampled_from(BREAKERS), st.text(min_size=1, max_size=12))
 
 
+def test_the_number_of_notes_is_not_separated_from_its_noun():
+    document = document_of().model_copy(update={"notes": ("One.", "Two.")})
+
+    assert '<a href="#notes">2&nbsp;notes</a>' in report_page(document)
+
+
 @settings(max_examples=25, deadline=None)
 @given(feature=NAMES, level=NAMES, name=NAMES, target=NAMES, table=NAMES, note=NAMES)
 @example(*BREAKERS[:6])

@@ -8,6 +8,7 @@ only on the columns, the settings, the rules and the versions that it names.
 
 import json
 import platform
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -73,8 +74,13 @@ def dump_figures(figures: FigureData) -> str:
 
 def versions() -> dict[str, str]:
     """Return the versions of Python, this program and the packages that can change a result."""
-    packages = {name: version(name) for name in _PACKAGES}
-    return {"python": platform.python_version(), "maabo-dist": __version__, **packages}
+    return {"python": platform.python_version(), "maabo-dist": __version__, **_package_versions()}
+
+
+@cache
+def _package_versions() -> dict[str, str]:
+    """Their metadata is read from files."""
+    return {name: version(name) for name in _PACKAGES}
 
 
 def _records(result: MiningResult) -> TreeRecords:

@@ -3,7 +3,8 @@
 Rare classes are grouped where there are very many. Trees are nested nodes of limited number. A node has the class
 counts of its training rows (`counts`). An inner node has the text of its question and its two children (`yes`, `no`)
 or, where the figure ends, the number of nodes below it (`more`). On the path to the rule's leaf, `next` is the child on
-the path, and `kept` is true if the rule kept that condition; the leaf itself is marked `leaf`.
+the path, and `kept` is true if the rule kept that condition; the leaf itself is marked `leaf`. A rule that was found as
+a box on the features of its tree has no path if the tree splits them in other ways.
 """
 
 from collections.abc import Sequence
@@ -271,8 +272,10 @@ class _TreeFigure:
             if bound != MISSING_VALUE or literal % 2 == 0 or literal - 1 not in literals
         }
         paths = _paths(tree)
-        self.leaf = max(paths, key=lambda node: self._match_quality(node, paths[node]))
-        self.path = {step.node: step for step in paths[self.leaf]}
+        leaf = max(paths, key=lambda node: self._match_quality(node, paths[node]))
+        has_path = {step.literal for step in paths[leaf]} >= self.bounds.keys()
+        self.leaf = leaf if has_path else None
+        self.path = {step.node: step for step in paths[leaf]} if has_path else {}
         self.expanded = self._choose_expanded()
         self.root = self._node(0)
 

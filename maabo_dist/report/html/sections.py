@@ -48,13 +48,14 @@ def _unbroken(text: str) -> Html:
 
 def _about(document: ResultDocument) -> Iterator[str]:
     dataset, kept = document.dataset, document.dataset.parts.holdout
-    yield element("b", dataset.name)
-    yield f" · {dataset.target} · {format_count(dataset.rows, 'row')}"
+    # The page of a job has these in its heading.
+    yield element("span", element("b", dataset.name), f" · {dataset.target} · ", class_="dataset-name")
+    yield format_count(dataset.rows, "row")
     if kept:
         yield f", {kept:,} of them kept for a check"
     if document.notes:
         yield " · "
-        yield element("a", format_count(len(document.notes), "note"), href="#notes")
+        yield element("a", Html(format_count(len(document.notes), "note").replace(" ", "&nbsp;")), href="#notes")
 
 
 def _explains(document: ResultDocument) -> bool:
@@ -267,7 +268,8 @@ def _proofs(document: ResultDocument, versions: Mapping[str, str]) -> Iterator[H
         "End of the search": document.search.stopped.explanation,
     }
     for label, value in facts.items():
-        yield element("div", element("dt", label), element("dd", value))
+        is_code = value in (document.digest, document.dataset.fingerprint)
+        yield element("div", element("dt", label), element("dd", element("code", value) if is_code else value))
 
 
 def _settings(document: ResultDocument) -> Html:

@@ -32,6 +32,10 @@ const SORTS = [
 const ASCENDING = new Set(["usefulness", "order", "text", "p"]);
 // Fewer findings are seen at a glance.
 const MIN_FILTERED = 6;
+// Of more findings, the first ones are shown until a reader asks for the others.
+const MAX_FIRST = 30;
+let limit = MAX_FIRST;
+let matches = () => true;
 
 function sortKeys(rule) {
   const { json } = rule;
@@ -55,10 +59,46 @@ function sortBy(key) {
     return (x < y ? -side : x > y ? side : 0) || a.place - b.place;
   });
   for (const list of document.querySelectorAll(".cards")) list.append(...order.map((rule) => rule.card).filter((card) => card.parentElement === list));
+  showMatching();
+}
+
+/** Show the first cards that match the filter, in their current order; return how many match. */
+function showMatching() {
+  let matching = 0;
+  let last = 0;
+  for (const card of document.querySelectorAll(".finding")) {
+    const fits = matches(byId.get(card.id));
+    matching += fits;
+    last += fits && card.parentElement.id === "cards"; // findings that failed are few
+    card.hidden = !fits || last > limit;
+  }
+  const button = document.getElementById("more-findings");
+  if (button) {
+    button.hidden = last <= limit;
+    button.textContent = `Show ${last - limit} more ${data.noun}s`;
+  }
+  return matching;
+}
+
+/** A button that shows the findings after the first ones. */
+function makeMoreButton() {
+  const cards = document.getElementById("cards");
+  if (!cards || rules.length <= MAX_FIRST) return;
+  const showAll = () => {
+    const next = document.querySelector("#cards .finding[hidden]");
+    limit = Infinity;
+    showMatching();
+    next?.querySelector("button.small")?.focus({ preventScroll: true });
+  };
+  cards.after(el("button", { type: "button", id: "more-findings", class: "small more-findings", onclick: showAll }));
+  showMatching();
 }
 
 export function makeFilters() {
   const form = document.getElementById("filters");
+  limit = MAX_FIRST;
+  matches = () => true;
+  makeMoreButton();
   if (rules.length < MIN_FILTERED) return;
   const options = (values) => values.map(([value, text]) => el("option", { value }, truncate(text, 60)));
   const classes = data.classes.map((name, place) => [String(place), name]);
@@ -82,19 +122,21 @@ export function makeFilters() {
   form.addEventListener("submit", (event) => event.preventDefault());
 }
 
+/** Show all findings, whatever the filter. */
+export function showAllCards() {
+  limit = Infinity;
+  filter("", "", "");
+}
+
 export function filter(ofClass, column, text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  let matching = 0;
-  for (const rule of rules) {
-    const fits =
-      (ofClass === "" || rule.own === Number(ofClass)) &&
-      (column === "" || rule.columns.includes(column)) &&
-      words.every((word) => rule.search.includes(word));
-    rule.card.hidden = !fits;
-    matching += fits;
-  }
+  matches = (rule) =>
+    (ofClass === "" || rule.own === Number(ofClass)) &&
+    (column === "" || rule.columns.includes(column)) &&
+    words.every((word) => rule.search.includes(word));
+  const matching = showMatching();
   const some = ofClass !== "" || column !== "" || words.length;
-  document.getElementById("filter-status").textContent = some ? `${matching} of ${rules.length} shown` : "";
+  document.getElementById("filter-status").textContent = some ? `${matching} of ${rules.length} match` : "";
 }
 
 function addCopyButtons(rule) {

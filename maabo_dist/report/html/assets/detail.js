@@ -1,10 +1,12 @@
 /* The evidence of a finding, in its card. */
 import { PART_NAMES, figures, similarityMatrices } from "./data.js";
 import { count, el, makeSection, percent, twoDecimals } from "./elements.js";
-import { byId, filter, rules } from "./cards.js";
+import { byId, rules, showAllCards } from "./cards.js";
 import { term } from "./terms.js";
 import { drawHistograms, makeHistograms } from "./histograms.js";
 import { makeTree } from "./tree.js";
+
+const SMALLEST_TREE = 0.8;
 
 export function makeOpenable() {
   for (const rule of rules) {
@@ -21,9 +23,16 @@ function toggle(rule, open = rule.button.getAttribute("aria-expanded") !== "true
     rule.card.append(rule.detail);
     rule.button.setAttribute("aria-controls", `detail-${rule.id}`);
     drawHistograms(rule);
+    fitTree(rule.detail);
   } else rule.button.removeAttribute("aria-controls");
   // A page that contains the report may keep in its address what is open.
   rule.card.dispatchEvent(new CustomEvent("evidence", { bubbles: true, detail: { open } }));
+}
+
+/** Make a tree that is slightly too wide a little smaller, so that it need not be scrolled. */
+function fitTree(panel) {
+  const tree = panel.querySelector(".scroll > svg");
+  if (tree && tree.width.baseVal.value * SMALLEST_TREE <= tree.parentElement.clientWidth) tree.classList.add("fitted");
 }
 
 /** Open the evidence of a finding and go there; return false if there is no finding of this id. */
@@ -32,7 +41,7 @@ export function openRule(id) {
   if (!rule) return false;
   if (rule.card.hidden) {
     document.getElementById("filters").reset();
-    filter("", "", "");
+    showAllCards();
   }
   toggle(rule, true);
   rule.card.scrollIntoView();

@@ -10,19 +10,16 @@ const PAPER = 660; // pixels that fit on A4 and on Letter, upright
 
 function makeThemes() {
   const button = el("button", { type: "button" });
-  const say = () => {
-    button.textContent = isDark() ? "Light" : "Dark";
-    button.setAttribute("aria-label", `Switch to the ${isDark() ? "light" : "dark"} theme`);
-  };
+  const showOther = () => (button.textContent = isDark() ? "Light theme" : "Dark theme");
   button.addEventListener("click", () => {
     root.dataset.theme = isDark() ? "light" : "dark";
     try { localStorage.setItem("maabo-theme", root.dataset.theme); } catch { /* a file may not be allowed to remember */ }
-    say();
+    showOther();
     drawFigures(CANVASES);
   });
-  dark.addEventListener("change", () => { say(); drawFigures(CANVASES); });
+  dark.addEventListener("change", () => { showOther(); drawFigures(CANVASES); });
   document.getElementById("tools").append(button);
-  say();
+  showOther();
 }
 
 function restoreTheme() {

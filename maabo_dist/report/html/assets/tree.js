@@ -5,10 +5,12 @@ import { stackOrder } from "./histograms.js";
 export function makeTree(rule) {
   if (!rule.tree) return null;
   const { source } = rule.json;
-  const lost = rule.dropped.length ? " Dashed: a dropped condition." : "";
+  const hasPath = rule.tree.next || rule.tree.leaf;
+  const lost = rule.dropped.length && hasPath ? " Dashed: a dropped condition." : "";
+  const apart = hasPath ? "" : " It has no branch for this rule, which was found by trying combinations of these columns directly.";
   return makeSection(
     "Source tree",
-    el("p", { class: "hint" }, `Tree ${count(source.tree + 1)} on ${source.subset.join(", ")}; best depth ${source.depth}, macro F1 ${source.score === null ? "–" : source.score.toFixed(3)}. Bars are class counts; ${isNarrow() ? "the first branch" : "the upper branch"} is yes.${lost}`),
+    el("p", { class: "hint" }, `Tree ${count(source.tree + 1)} on ${source.subset.join(", ")}; best depth ${source.depth}, macro F1 ${source.score === null ? "–" : source.score.toFixed(3)}. Bars are class counts; ${isNarrow() ? "the first branch" : "the upper branch"} is yes.${lost}${apart}`),
     el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": `Tree of ${rule.id}` }, drawTree(rule)),
   );
 }
@@ -41,7 +43,7 @@ function drawTree(rule) {
   draw(plan.top);
   const words = [];
   for (let node = rule.tree; node.next; node = node[node.next]) words.push(`${node.text}: ${node.next}`);
-  return drawing(Math.ceil(plan.width), Math.ceil(plan.height), `Decision tree; path to the rule: ${words.join(", ") || "its root"}`, ...edges, ...nodes);
+  return drawing(Math.ceil(plan.width), Math.ceil(plan.height), `Decision tree; path to the rule: ${words.join(", ") || (rule.tree.leaf ? "its root" : "none")}`, ...edges, ...nodes);
 }
 
 /** From left to right: each node in the middle of what is below it. */

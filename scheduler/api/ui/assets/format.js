@@ -3,10 +3,17 @@
 const grouped = new Intl.NumberFormat("en");
 
 export const STATES = {
-  queued: "Queued", running: "Running", mining: "Choosing rules", paused: "Paused",
+  queued: "Queued", running: "Running", mining: "Choosing findings", paused: "Paused",
   done: "Done", failed: "Failed", cancelled: "Cancelled",
 };
 export const hasEnded = (state) => ["done", "failed", "cancelled"].includes(state);
+
+/** What a job does before and after it tries combinations of columns; an empty text while it tries them. */
+export function stageText(job) {
+  if (job.rows) return `${job.state === "running" ? "Drawing a sample of the rows" : "Counting all rows"}: ${percent((job.rows_read ?? 0) / job.rows)}`;
+  if (job.pairs) return `Comparing columns with each other: ${percent((job.pairs_screened ?? 0) / job.pairs)}`;
+  return job.shuffles ? `Checking against chance: ${count(job.shuffles_done ?? 0)} of ${count(job.shuffles)} repetitions` : "";
+}
 
 export const count = (number) => grouped.format(number);
 export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;

@@ -5,7 +5,7 @@ import { loadText, watchLoad } from "./cluster-load.js";
 import { el, setChildren, setText } from "./dom.js";
 import { followEvents } from "./event-stream.js";
 import { followAddress } from "./findings-address.js";
-import { STATES, ago, count, duration, hasEnded, percent, plural, roughDuration, score } from "./format.js";
+import { STATES, ago, count, duration, hasEnded, percent, plural, roughDuration, score, stageText } from "./format.js";
 import { jobActions } from "./job-actions.js";
 import { showFindings } from "./job-findings.js";
 import { jobLabels } from "./job-labels.js";
@@ -14,7 +14,7 @@ import { progressBar } from "./jobs-page.js";
 import { viewOf } from "./permalinks.js";
 import { funnel, legend, reasons, ruleList, rulesTitle } from "./rule-list.js";
 import { scoreHistory } from "./score-history.js";
-import { labelOf } from "./settings.js";
+import { settingsList } from "./settings.js";
 
 const ANNOUNCE_INTERVAL = 5000;
 /** @param {{job: string} & import("./permalinks.js").View} options */
@@ -73,7 +73,8 @@ export async function showJob(root, signal, { job: id, ...options }) {
       if (isDone) followAddress(view.findings, id, viewOf(options), await showFindings(view.findings, id, signal), signal);
       else showPreliminary(await get(`${path("jobs", id, "rules")}?format=json`, { signal }));
       reported = isDone;
-      view.results.hidden = view.live.hidden = isDone; // the report has both
+      view.results.hidden = isDone; // the report has all of this
+      view.reported = isDone;
       actions.showDownloads();
       refresh();
     } catch (problem) {
@@ -89,6 +90,7 @@ export async function showJob(root, signal, { job: id, ...options }) {
     setText(view.legend, legend(document));
     setChildren(view.reasons, ...reasons(document));
     setChildren(view.funnel, funnel(document.funnel));
+    view.funnelSection.hidden = false;
     if (job.rules === null) update({ rules: document.rules.length });
   }
 
@@ -129,14 +131,16 @@ function createLayout(root) {
     status: statusLine(), reason: el("p", { class: "reason" }), tiles: el("dl", { class: "tiles" }), load: el("p", { class: "hint load" }),
     chart: el("div"), funnel: el("div"), rules: el("div"), reasons: el("div", { class: "reasons" }), rulesTitle: el("h2"), legend: el("p", { class: "hint" }), settings: el("details", { class: "collapsible" }, el("summary", {}, "Settings")),
   };
-  view.results = el("section", { hidden: true, class: "results" }, el("div", { class: "rule-section" }, view.rulesTitle, view.legend, view.rules, view.reasons),
-    el("div", { class: "funnel-section" }, el("h2", {}, "From leaves to rules"), el("p", { class: "hint" }, "Logarithmic scale"), view.funnel));
-  view.live = el("div", { class: "live" }, view.tiles, el("figure", {}, view.chart, el("figcaption", {}, "F1 of trees on the validation rows, and the best so far")));
+  view.results = el("section", { hidden: true, class: "results" }, view.rulesTitle, view.rules, view.reasons);
+  view.funnelSection = el("div", { class: "funnel-section", hidden: true }, el("h3", {}, "From leaves to findings"), el("p", { class: "hint" }, "Logarithmic scale"), view.funnel, view.legend);
+  // Everything about the method, for those who want to know.
+  view.search = el("details", { class: "collapsible search", hidden: true }, el("summary", {}, "How the search is going"),
+    el("div", { class: "live" }, view.tiles, el("figure", {}, view.chart, el("figcaption", {}, "F1 of trees on the validation rows, and the best so far"))), view.funnelSection, view.load);
   root.append(
     el("p", { class: "breadcrumb" }, el("a", { href: "#/" }, "All jobs")),
     el("div", { class: "heading" }, el("div", {}, view.title, el("p", { class: "status" }, view.state, view.when), view.labels), view.actions),
     view.reason, view.bar.element, view.progress, view.status.element, view.connection,
-    view.live, view.load, view.findings, view.results, view.settings,
+    view.findings, view.results, view.search, view.settings,
   );
   return view;
 }
@@ -148,11 +152,13 @@ function show(view, job, rate) {
   view.bar.show(job);
   const isEmpty = job.state === "failed" && !job.trees;
   view.bar.element.hidden = job.state === "done" || isEmpty; // a full or an empty bar says nothing
-  view.live.hidden ||= isEmpty;
+  view.search.hidden = view.reported || !job.trees;
+  view.settings.hidden = Boolean(view.reported);
+  setText(view.search.firstElementChild, hasEnded(job.state) ? "How the search went" : "How the search is going");
   setText(view.progress, progressText(job, rate));
   setText(view.reason, job.reason ?? "");
   view.reason.classList.toggle("error", job.state === "failed");
-  const tiles = { Trees: count(job.trees), "Trees per second": rate === null ? "–" : count(Math.round(rate)), "Best F1": score(job.best_score), Rules: job.rules === null ? "–" : count(job.rules) };
+  const tiles = { Trees: count(job.trees), "Trees per second": rate === null ? "–" : count(Math.round(rate)), "Best F1": score(job.best_score), Findings: job.rules === null ? "–" : count(job.rules) };
   if (!view.tiles.children.length) setChildren(view.tiles, ...Object.keys(tiles).map((name) => el("div", { "data-fact": name }, el("dt", {}, name), el("dd"))));
   for (const tile of view.tiles.children) setText(tile.lastElementChild, tiles[tile.dataset.fact]);
 }
@@ -172,11 +178,11 @@ function runTime(job) {
 
 function progressText(job, rate) {
   if (job.state === "queued") return "";
-  if (job.pairs) return `Screening: ${percent((job.pairs_screened ?? 0) / job.pairs)} of ${plural(job.pairs, "set")} of features`;
-  if (job.shuffles) return `Certifying: ${count(job.shuffles_done ?? 0)} of ${count(job.shuffles)} searches on shuffled labels`;
-  if (hasEnded(job.state)) return job.planned && job.trees < job.planned ? `${count(job.trees)} of ${plural(job.planned, "tree")}` : "";
-  const left = rate && job.eta_seconds ? ` · ${roughDuration(job.eta_seconds)} left` : "";
-  return `${count(job.trees)} of ${job.planned ? count(job.planned) : "…"} trees${left}`;
+  const stage = stageText(job);
+  if (stage) return stage;
+  const tried = `${count(job.trees)} of ${job.planned ? count(job.planned) : "…"} combinations of columns tried`;
+  if (hasEnded(job.state)) return job.planned && job.trees < job.planned ? tried : "";
+  return rate && job.eta_seconds ? `${tried} · ${roughDuration(job.eta_seconds)} left` : tried;
 }
 
 let announcedAt = 0;
@@ -188,12 +194,6 @@ function announce(job) {
   if (element.dataset.state === job.state && now - announcedAt < ANNOUNCE_INTERVAL) return;
   announcedAt = now;
   element.dataset.state = job.state;
-  const rules = job.rules === null ? "" : `, ${plural(job.rules, "rule")}`;
-  setText(element, `${STATES[job.state]}: ${job.progress === null ? "" : `${percent(job.progress)}, `}${plural(job.trees, "tree")}${rules}`);
-}
-
-function settingsList(job) {
-  const format = (value) => (value === null ? "–" : typeof value === "boolean" ? (value ? "yes" : "no") : Array.isArray(value) ? value.join(", ") || "none" : String(value));
-  const settings = Object.entries({ ...job.table, ...job.settings });
-  return el("dl", { class: "pairs wide" }, ...settings.flatMap(([name, value]) => [el("dt", {}, labelOf(name)), el("dd", {}, format(value))]));
+  const parts = [job.progress === null ? "" : percent(job.progress), job.rules === null ? "" : plural(job.rules, "finding")].filter(Boolean);
+  setText(element, parts.length ? `${STATES[job.state]}: ${parts.join(", ")}` : STATES[job.state]);
 }

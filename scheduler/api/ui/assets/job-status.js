@@ -49,7 +49,7 @@ export function explainStatus(job, load, quiet) {
 }
 
 // The obstacles that a scheduler reports, and whether somebody has to do something about them.
-const OBSTACLES = { queue: ["wait", "Waiting for its turn"], busy: ["wait", "Waiting for workers"], slow: ["wait", "Taking long"], workers: ["stuck", "No workers"] };
+const OBSTACLES = { queue: ["wait", "Waiting for its turn"], busy: ["wait", "Waiting for workers"], slow: ["wait", "Taking long"], workers: ["stuck", "No workers"], redis: ["stuck", "Waiting for Redis"], broker: ["stuck", "Waiting for the broker"], store: ["stuck", "Waiting for the store"] };
 
 /** A scheduler knows better than this page what a job waits for, if it is recent enough to say so. */
 function explainObstacle({ kind, text, remedy }) {
@@ -79,6 +79,6 @@ function explainQuiet(load, quiet) {
 /** Workers that have nothing to do because too few batches are under way. */
 function explainSpeed(job, load) {
   const isLow = load.busyShare !== null && load.busyShare < LOW_SHARE && load.processes >= MIN_PROCESSES && !load.waiting;
-  if (!isLow || job.state !== "running" || job.pairs || job.shuffles) return null;
+  if (!isLow || job.state !== "running" || job.rows || job.pairs || job.shuffles) return null;
   return { kind: "info", text: `Only ${count(Math.round(load.busyShare * load.processes))} of ${count(load.processes)} worker processes have something to do.`, advice: "A larger number of batches in flight (Advanced) makes a search like this one faster." };
 }

@@ -2,7 +2,7 @@
 
 import { get, path } from "./api.js";
 import { el, setChildren, setText, updateChildren } from "./dom.js";
-import { STATES, ago, count, hasEnded, percent, plural, score } from "./format.js";
+import { STATES, ago, hasEnded, percent, plural, stageText } from "./format.js";
 import { explainStatus, withCode } from "./job-status.js";
 
 const INTERVAL = 2500;
@@ -100,7 +100,7 @@ function emptyList() {
     "li",
     { class: "empty" },
     el("h2", {}, "No jobs yet"),
-    el("p", {}, "Drop a table anywhere on this page, and say which column to explain. The first rules appear within seconds."),
+    el("p", {}, "Drop a table anywhere on this page, and say which column to explain. The first findings appear within seconds."),
     el("a", { class: "button main", href: "#/new" }, "Choose a table"),
   );
 }
@@ -121,6 +121,8 @@ function jobRow(id) {
     state.dataset.state = job.state;
     bar.show(job);
     setText(facts, factsText(job));
+    facts.title = job.state === "failed" ? job.reason ?? "" : "";
+    bar.element.hidden = hasEnded(job.state); // the state says as much, and the facts take its place
     setText(tenant, job.tenant === "default" ? "" : job.tenant);
     age.dateTime = new Date(job.created * 1000).toISOString();
     setText(age, ago(job.created));
@@ -129,12 +131,11 @@ function jobRow(id) {
 }
 
 function factsText(job) {
-  if (job.state === "queued") return "waiting for its turn";
-  if (job.pairs) return `${percent((job.pairs_screened ?? 0) / job.pairs)} of ${plural(job.pairs, "set")} of features screened`;
-  if (job.shuffles) return `${count(job.shuffles_done ?? 0)} of ${count(job.shuffles)} shuffled searches`;
-  const trees = job.planned && !hasEnded(job.state) ? `${count(job.trees)} of ${plural(job.planned, "tree")}` : plural(job.trees, "tree");
-  const rules = job.rules === null ? null : plural(job.rules, "rule");
-  return [rules?.replace(" ", "\u00a0"), trees, job.best_score === null ? null : `F1\u00a0${score(job.best_score)}`].filter(Boolean).join(" · ");
+  if (job.state === "queued") return "Waiting for its turn";
+  if (job.state === "failed") return job.reason ?? "";
+  const findings = job.rules === null ? "" : job.rules ? plural(job.rules, "finding") : "No findings";
+  if (hasEnded(job.state)) return findings;
+  return stageText(job) || [percent(job.progress ?? 0), findings && `${findings} so far`].filter(Boolean).join(" · ");
 }
 
 /** A progress bar of a job. */
@@ -142,7 +143,7 @@ export function progressBar(label) {
   const inner = el("span", { class: "done" });
   const element = el("span", { class: "progress", role: "progressbar", "aria-label": label, "aria-valuemin": 0, "aria-valuemax": 100 }, inner);
   const show = (job) => {
-    const share = job.pairs ? (job.pairs_screened ?? 0) / job.pairs : job.shuffles ? (job.shuffles_done ?? 0) / job.shuffles : job.progress ?? 0;
+    const share = job.rows ? (job.rows_read ?? 0) / job.rows : job.pairs ? (job.pairs_screened ?? 0) / job.pairs : job.shuffles ? (job.shuffles_done ?? 0) / job.shuffles : job.progress ?? 0;
     element.dataset.state = job.state;
     element.setAttribute("aria-valuenow", String(Math.round(100 * share)));
     inner.style.width = `${100 * share}%`;

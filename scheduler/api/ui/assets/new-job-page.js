@@ -75,7 +75,7 @@ function jobForm(dataset, earlier, signal) {
     const lines = settings.showProblem(problem);
     choices.showTargetError(lines.filter(({ field, message }) => !field && /\btarget\b/i.test(message)).map(({ message }) => message).join(" "));
     setChildren(problems, ...lines.map(({ field, message }) => el("p", { class: "error" },
-      field ? `${field.label}: ${message} ` : `${message} `,
+      field ? `${field.label}: ${message.charAt(0).toLowerCase()}${message.slice(1)} ` : `${message} `,
       field && el("button", { type: "button", class: "plain", onclick: () => settings.reveal(field) }, "Show the field"))),
     problem?.remedy && lines.some(({ field }) => !field) && el("p", { class: "error" }, problem.remedy));
   }

@@ -45,11 +45,19 @@ function ruleCard(rule, document) {
   return el(
     "li",
     { class: "rule" },
+    rule.certificate ? verdictBadge(rule) : null,
     el("p", { class: "sentence" }, ...(rule.certificate ? findingSentence : ruleSentence)(rule, document.dataset, colour)),
     el("div", { class: "evidence" }, countsBar(rule.counts, classes), el("dl", {}, ...evidence(rule)), copyButton(rule)),
     el("p", { class: "muted verdict" }, verdictText(rule)),
     alsoText(rule) ? el("p", { class: "muted also" }, alsoText(rule)) : null,
   );
+}
+
+/** The verdict as in the report, with a sign, so that it does not depend on its colour. */
+function verdictBadge({ verdict, certificate }) {
+  const names = { "held up": "✓ Held up", "weaker than in training": "↘ Weaker", failed: "✕ Failed" };
+  const name = names[verdict] ?? (certificate.tentative ? "~ Tentative" : "– Not tested");
+  return el("span", { class: `badge ${name.slice(2).toLowerCase().replace(" ", "-")}` }, name);
 }
 
 /** Other wordings of a finding: columns that stand in for each other, or another rule on nearly the same rows. */
@@ -69,9 +77,9 @@ function verdictText(rule) {
     failed: `Failed on ${rows} the search never saw`,
   }[rule.verdict] ?? "Not tested on rows the search never saw";
   if (!rule.certificate) return `${verdict}.`;
-  const p = rule.certificate.p < 0.0001 ? "less than 0.0001" : String(Number(rule.certificate.p.toPrecision(2)));
+  const p = rule.certificate.p < 0.001 ? "below 0.001" : Number(rule.certificate.p.toPrecision(2));
   const tentative = rule.certificate.tentative && rule.verdict === "not tested" ? " Tentative: it is certified, but with so little evidence to spare that a smaller sample may not confirm it." : "";
-  return `${verdict}. The probability of finding a rule this strong by chance, in the whole search, is ${p}.${tentative}`;
+  return `${verdict}. Probability that chance gives the search a rule this strong: ${p}.${tentative}`;
 }
 
 const FEW_ROWS = 20; // a share of fewer rows is given as it was counted
@@ -117,14 +125,16 @@ function countsBar(counts, classes) {
 function evidence(rule) {
   const splits = [rule.train, rule.validation, rule.holdout].filter(Boolean);
   const precision = splits.map((split) => (split.precision === null ? "–" : percent(split.precision))).join(" → ");
-  const facts = [["precision", precision], ["rows", count(rule.n)], ...(rule.certificate ? [] : [["Gini", score(rule.gini)]])];
+  // The sentence of a finding has its share already.
+  if (rule.certificate) return [el("div", {}, el("dt", {}, "training rows covered"), el("dd", {}, count(rule.n)))];
+  const facts = [["precision", precision], ["rows", count(rule.n)], ["Gini", score(rule.gini)]];
   return facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)));
 }
 
 /** Explains the numbers of each rule, and how rules were certified. */
 export function legend({ rules, certificate }) {
-  const parts = `Precision on training and validation rows${rules.some((rule) => rule.holdout) ? ", and on rows that the search never saw" : ""}; training rows covered, by class`;
-  return certificate ? `${parts}. ${certificateText(certificate)}` : parts;
+  if (certificate) return `${certificateText(certificate)}.`;
+  return `Precision on training and validation rows${rules.some((rule) => rule.holdout) ? ", and on rows that the search never saw" : ""}; training rows covered, by class.`;
 }
 
 function certificateText({ level, shuffles, planned, seconds }) {
@@ -145,7 +155,7 @@ function copyButton(rule) {
 
 const FUNNEL_STEPS = [
   ["leaves", "leaves of all trees"], ["large", "with enough rows"], ["pure", "pure enough"],
-  ["distinct", "distinct"], ["supported", "supported by the data"], ["certified", "certified"], ["rules", "different: the rules"],
+  ["distinct", "distinct"], ["supported", "supported by the data"], ["certified", "certified"], ["rules", "on different rows: the findings"],
 ];
 
 /** The number of leaves after each selection step, with bars on a logarithmic scale. */

@@ -30,7 +30,7 @@ export function scoreHistory(job, signal) {
     if (next.best_score !== null && (best.at(-1)?.trees ?? -1) < next.trees) best.push({ trees: next.trees, score: next.best_score });
     const now = performance.now() / 1000;
     if (samples.at(-1)?.trees !== next.trees) samples.push({ now, trees: next.trees });
-    const progress = [next.state, next.trees, next.pairs_screened, next.shuffles_done, next.rules].join();
+    const progress = [next.state, next.trees, next.rows_read, next.pairs_screened, next.shuffles_done, next.rules].join();
     if (progress !== lastProgress) [lastProgress, movedAt] = [progress, now];
     while (samples.length > 2 && now - samples[0].now > RATE_WINDOW) samples.shift();
     draw();

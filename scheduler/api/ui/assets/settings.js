@@ -26,9 +26,9 @@ const GROUPS = {
 
 export const labelOf = (name) => LABELS[name] ?? (name.charAt(0).toUpperCase() + name.slice(1)).replaceAll("_", " ");
 
-/** Replace the names of command-line options in texts of the server by the labels of their fields. */
+/** Replace command-line options in texts of the server by the labels of their fields: `--max-p 0.3` by `“Largest adjusted p” = 0.3`. */
 export const replaceOptions = (text) =>
-  text.replace(/--([a-z][a-z-]*)/g, (_, option) => `“${labelOf(option.replaceAll("-", "_"))}”`).replace(" (repeat the option or separate by commas)", "").replace("; repeat it for other groups", "; separate groups by semicolons");
+  text.replace(/--([a-z][a-z-]*)( N\b| (?=\d|(?:auto|off|pairs|paper|triples)\b))?/g, (_, option, value) => `“${labelOf(option.replaceAll("-", "_"))}”${value === " " ? " = " : ""}`).replace(" (repeat the option or separate by commas)", "").replace("; repeat it for other groups", "; separate groups by semicolons");
 
 /** @param {() => void} changed */
 export function settingsForm(changed) {
@@ -94,4 +94,11 @@ function fieldOf(fields, line, problem) {
   const option = /--([a-z][a-z-]*)/.exec(line)?.[1].replaceAll("-", "_");
   const name = [...location.split("."), option].find((part) => fields.has(part));
   return name ? fields.get(name) : null;
+}
+
+/** All settings of a job, to read. */
+export function settingsList(job) {
+  const format = (value) => (value === null ? "–" : typeof value === "boolean" ? (value ? "yes" : "no") : Array.isArray(value) ? value.join(", ") || "none" : String(value));
+  const settings = Object.entries({ ...job.table, ...job.settings });
+  return el("dl", { class: "pairs wide" }, ...settings.flatMap(([name, value]) => [el("dt", {}, labelOf(name)), el("dd", {}, format(value))]));
 }

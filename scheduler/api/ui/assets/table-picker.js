@@ -2,7 +2,7 @@
 
 import { get, path } from "./api.js";
 import { el, setChildren, setText } from "./dom.js";
-import { ago, bytes, count, percent } from "./format.js";
+import { ago, bytes, count, percent, plural } from "./format.js";
 import { loadTables } from "./tables-page.js";
 import { ACCEPT, receiveFiles, sendFile } from "./upload.js";
 
@@ -73,7 +73,7 @@ async function showRecent(element, open, signal) {
   if (!tables.length || signal.aborted) return;
   const item = (table) =>
     el("li", {}, el("button", { type: "button", class: "plain", onclick: () => open(table.id) }, table.name),
-      el("span", { class: "muted" }, ` ${count(table.rows)} × ${count(table.columns)}, ${ago(table.created)}`));
+      el("span", { class: "muted" }, ` ${plural(table.rows, "row")}, ${plural(table.columns, "column")}, ${ago(table.created)}`));
   setChildren(element, el("h2", {}, "Or use an earlier table"), el("ul", {}, ...tables.slice(0, MAX_RECENT).map(item)),
     tables.length > MAX_RECENT && el("p", {}, el("a", { href: "#/tables" }, `All ${count(tables.length)} tables`)));
 }

@@ -26,6 +26,10 @@ export function tablePreview(dataset, choice, changed) {
   const scroller = el("div", { class: "preview", tabIndex: 0, role: "region", "aria-label": "Preview of the table" },
     el("table", {}, el("caption", { class: "visually-hidden" }, `Columns and first rows of ${dataset.name}`), header, body));
   filter.addEventListener("input", () => show());
+  // The edge fades out while there are more columns to the right.
+  const showEdge = () => scroller.classList.toggle("continues", scroller.scrollLeft + scroller.clientWidth < scroller.scrollWidth - 1);
+  scroller.addEventListener("scroll", showEdge);
+  new ResizeObserver(showEdge).observe(scroller);
 
   function show() {
     const text = filter.value.toLowerCase();
@@ -38,6 +42,7 @@ export function tablePreview(dataset, choice, changed) {
     if (focused) header.querySelector(`[data-column="${CSS.escape(focused)}"]`)?.focus();
     showSummary();
     showNoticed();
+    showEdge();
   }
 
   const rank = (column) => Number(column === choice.target());
@@ -105,7 +110,7 @@ export function tablePreview(dataset, choice, changed) {
 
   function noticedItem({ column, text, canUse }) {
     return el("li", {}, el("span", {}, column && el("strong", {}, column.name), column ? ` ${text}` : text),
-      canUse && el("button", { type: "button", class: "plain", "aria-label": `Use ${column.name} anyway`, onclick: () => use(column, true) }, "Use it anyway"));
+      canUse && " ", canUse && el("button", { type: "button", class: "plain", "aria-label": `Use ${column.name} anyway`, onclick: () => use(column, true) }, "Use it anyway"));
   }
 
   const noticedSection = el("div", { class: "noticed-section" }, el("h3", {}, "Noticed and handled"), noticed);

@@ -30,7 +30,5 @@ function setTheme(theme) {
 }
 
 function updateLabel(button) {
-  const other = currentTheme() === "dark" ? "Light" : "Dark";
-  button.textContent = other;
-  button.setAttribute("aria-label", `${other} theme`);
+  button.textContent = `${currentTheme() === "dark" ? "Light" : "Dark"} theme`;
 }
