@@ -123,8 +123,11 @@ def test_damaged_unacknowledged_messages_are_refused(world):
         world.client.hset(unacked, f"tag {number}", data)
         world.client.zadd(index, {f"tag {number}": 1.0})  # in 1970, long before the visibility timeout
 
-    servers.wait_for(lambda: len(refused(world)) == len(entries), 20, what="refusals")
-    assert not set(tags) & {*world.client.hkeys(unacked), *world.client.zrange(index, 0, -1)}
+    def unacknowledged():
+        return set(tags) & {*world.client.hkeys(unacked), *world.client.zrange(index, 0, -1)}
+
+    servers.wait_for(lambda: not unacknowledged(), 20, what="an end of the unacknowledged messages")
+    assert len(refused(world)) == len(entries)
     assert world.first_worker.alive
 
 
