@@ -56,6 +56,7 @@ def environment(shared_cluster, tmp_path):
     }
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_operations_guide_work(shared_cluster, environment, tmp_path):
     submitted = run("maabo submit --dataset diabetes --trees 30 --seed 3", tmp_path, environment)
     job = submitted.stdout.strip()

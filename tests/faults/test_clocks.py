@@ -49,6 +49,7 @@ def test_a_scheduler_with_a_wrong_clock_keeps_its_job_and_is_succeeded(held):
     assert second.alive
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset", [3600])
 def test_a_job_whose_scheduler_was_ahead_and_died_can_be_cancelled(held):
     held.wrong_scheduler.signal(signal.SIGKILL)

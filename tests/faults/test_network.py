@@ -97,6 +97,7 @@ def test_a_lost_reply_changes_no_rule(world, between, command):
     assert world.check_done(job).trees == MINING["trees"]
 
 
+@pytest.mark.slow
 def test_a_late_answer_is_dropped_when_another_came_first(world):
     for _ in range(5):  # sometimes the process that stays stopped has received no task
         job = world.submit()

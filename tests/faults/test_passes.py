@@ -136,7 +136,9 @@ def test_progress_is_published(world, sales):
     assert (world.record(job).rows_read, world.record(job).rows) == (None, None)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind == "count" else pytest.mark.slow) for kind in KINDS]
+)
 def test_worker_children_killed_during_a_pass_change_nothing(world, sales, kind):
     before = len(world.first_scheduler.log)
     job = half_read(world, sales, kind)
@@ -149,6 +151,7 @@ def test_worker_children_killed_during_a_pass_change_nothing(world, sales, kind)
     assert re.search("task lost .*task=count", world.first_scheduler.log[before:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["draw", "count"])
 def test_a_worker_and_the_scheduler_killed_during_a_pass_change_nothing(world, sales, kind):
     job = half_read(world, sales, kind)

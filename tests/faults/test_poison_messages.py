@@ -93,7 +93,14 @@ def refused(world):
     return [fields for _, fields in world.client.xrange(world.settings.key(names.REFUSED_STREAM))]
 
 
-@pytest.mark.parametrize("queue", [names.JOBS_QUEUE, names.EVALUATE_QUEUE, names.RULES_QUEUE])
+@pytest.mark.parametrize(
+    "queue",
+    [
+        names.JOBS_QUEUE,
+        pytest.param(names.EVALUATE_QUEUE, marks=pytest.mark.slow),
+        pytest.param(names.RULES_QUEUE, marks=pytest.mark.slow),
+    ],
+)
 def test_poison_messages_are_refused_once_and_the_worker_lives(world, queue):
     world.client.delete(world.settings.key(names.REFUSED_STREAM))
     unacked = world.settings.key("unacked")

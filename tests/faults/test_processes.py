@@ -41,6 +41,7 @@ def test_a_busy_worker_exits_on_sigterm_and_loses_nothing(world):
     world.check_done(job)
 
 
+@pytest.mark.slow
 def test_a_scheduler_releases_its_jobs_on_sigterm(world):
     job = world.submit()
     world.under_way(job)

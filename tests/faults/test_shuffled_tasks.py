@@ -90,6 +90,7 @@ def test_worker_children_killed_during_the_shuffled_searches_change_nothing(worl
     assert re.search("task lost .*task=shuffle", world.first_scheduler.log[before:])
 
 
+@pytest.mark.slow
 def test_a_worker_and_the_scheduler_killed_during_the_shuffled_searches_change_nothing(world):
     job = half_certified(world)
     world.first_scheduler.signal(signal.SIGKILL)

@@ -46,7 +46,7 @@ def keys(result):
     return {(rule.logic, rule.bounds, rule.label) for rule in result.rules}
 
 
-@pytest.mark.parametrize("name", ["breast_cancer", "wine"])
+@pytest.mark.parametrize("name", [pytest.param("breast_cancer", marks=pytest.mark.slow), "wine"])
 @pytest.mark.parametrize("option", LOOSER)
 def test_a_looser_option_loses_no_rule(name, option):
     results = [mined(name, all=True, **{option: value}) for value in LOOSER[option]]

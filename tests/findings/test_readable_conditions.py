@@ -124,6 +124,7 @@ def planted_sets(seed):
     return frame
 
 
+@pytest.mark.slow
 def test_a_planted_set_of_levels_is_found_as_one_condition():
     found = 0
     for seed in range(10):
@@ -134,6 +135,7 @@ def test_a_planted_set_of_levels_is_found_as_one_condition():
     assert found >= 9
 
 
+@pytest.mark.slow
 def test_sets_of_levels_are_not_found_where_there_are_none():
     found = 0
     for seed in range(100):

@@ -90,6 +90,7 @@ def test_a_scheduler_with_a_wrong_password_ends_with_a_reason(guarded, tmp_path)
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_worker_with_a_wrong_password_ends_with_a_reason(guarded, tmp_path):
     done = run(WORKER, cluster_settings(wrong(guarded), tmp_path))
 
@@ -177,7 +178,10 @@ def test_a_variable_out_of_range_ends_the_process_with_a_reason(guarded, tmp_pat
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("program", [SCHEDULER, WORKER], ids=["scheduler", "worker"])
+@pytest.mark.parametrize(
+    "program",
+    [pytest.param(SCHEDULER, id="scheduler"), pytest.param(WORKER, id="worker", marks=pytest.mark.slow)],
+)
 def test_an_address_that_is_none_is_not_repeated(guarded, tmp_path, program):
     done = run(program, cluster_settings(guarded, tmp_path), MAABO_REDIS=f"http://user:{SECRET}@host")
 

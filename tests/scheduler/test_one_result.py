@@ -38,7 +38,7 @@ MINING = {
 }
 """The short list of findings is often the same for different searches; all certified rules are not."""
 SETUPS = [(pool, processes) for pool in ("prefork", "threads") for processes in (1, 2, 4)]
-ORDINARY = {("prefork", 2)}
+IN_CI = {("prefork", 2)}
 """The others are run by `make soak`."""
 
 
@@ -77,7 +77,7 @@ def expected():
 
 @pytest.mark.parametrize(
     ("pool", "processes"),
-    [pytest.param(*setup, marks=() if setup in ORDINARY else pytest.mark.soak) for setup in SETUPS],
+    [pytest.param(*setup, marks=pytest.mark.slow if setup in IN_CI else pytest.mark.soak) for setup in SETUPS],
 )
 def test_the_digest_does_not_depend_on_the_number_of_workers(tmp_path, pool, processes):
     with servers.redis_server(tmp_path) as url:
@@ -95,5 +95,6 @@ def test_the_digest_does_not_depend_on_the_number_of_workers(tmp_path, pool, pro
     assert {case: row.trees for case, row in rows.items()} == {case: MINING[case[0]]["trees"] for case in rows}
 
 
+@pytest.mark.slow
 def test_the_digests_compared_are_of_different_searches():
     assert len(set(expected().values())) >= 10

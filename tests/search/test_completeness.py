@@ -1,5 +1,7 @@
 """The statement of completeness is true: what it says was counted was counted, and the rest is named."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,9 @@ from maabo_dist.study import Study
 from tests.reference import triples as slow
 from tests.reference.boxes import box_strength
 
+pytestmark = pytest.mark.xdist_group("completeness")  # the tests share what takes long to compute
+
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))]
 FEATURES = 16
 MINING = {"trees": 150, "initial": 130, "seeded": 1.0, "min_samples": 5}
 
@@ -29,16 +34,21 @@ def columns(seed=5):
     return Columns.from_matrix(matrix, labels.astype(np.int32), features, ("no", "yes"), "y")
 
 
+@cache
+def brute_force(seed):
+    """Return the study of a table, the strength of each of its triples, and the result of a search."""
+    study = Study.build(columns(seed), MiningSettings(**MINING))
+    strengths = slow.strengths(study.columns, study.tree_split.train)
+    return study, strengths, mine(columns(seed), MiningSettings(**MINING), keep_records=True)
+
+
 def completeness(**settings):
     return mine(columns(), MiningSettings(**settings)).search.completeness
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_every_triple_that_is_among_the_strongest_by_brute_force_gets_a_tree(seed):
-    study = Study.build(columns(seed), MiningSettings(**MINING))
-    strengths = slow.strengths(study.columns, study.tree_split.train)
-
-    result = mine(columns(seed), MiningSettings(**MINING), keep_records=True)
+    _, strengths, result = brute_force(seed)
 
     tried = set(map(tuple, result.records.subsets.tolist()))
     for kind in range(3):
@@ -49,11 +59,9 @@ def test_every_triple_that_is_among_the_strongest_by_brute_force_gets_a_tree(see
         assert tried.issuperset(best)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_no_triple_without_a_tree_is_as_strong_by_brute_force_as_a_finding_if_the_statement_says_so(seed):
-    study = Study.build(columns(seed), MiningSettings(**MINING))
-    strengths = slow.strengths(study.columns, study.tree_split.train)
-    result = mine(columns(seed), MiningSettings(**MINING), keep_records=True)
+    study, strengths, result = brute_force(seed)
     tried, weakest = set(map(tuple, result.records.subsets.tolist())), finding_strengths(result, study)
     untried = {
         label: max(strength for (kind, triple), strength in strengths.items() if kind == label and triple not in tried)
