@@ -101,14 +101,20 @@ def to_times(cells: pd.Series, layout: str) -> pd.Series:
         return times
     if types.is_datetime64_any_dtype(cells.dtype):
         return cells
-    if not types.is_object_dtype(cells.dtype) and not types.is_string_dtype(cells.dtype):
-        cells = cells.astype(object)
+    if isinstance(cells.dtype, pd.StringDtype):
+        codes, texts = pd.factorize(cells)  # each text is read once
+        times = _parse_times(pd.Series(texts, dtype=object), layout)
+        return pd.Series(times.array.take(codes, allow_fill=True), cells.index, name=cells.name)
+    return _parse_times(cells.astype(object), layout)
+
+
+def _parse_times(cells: pd.Series, layout: str) -> pd.Series:
     if layout == ISO:
         # Without this, 7 would be the year 7 or a nanosecond.
         cells = cells.where(cells.astype(str).str.fullmatch(_ISO_TEXT))
     else:
         cells = cells.where(cells.map(lambda cell: isinstance(cell, str)))
-    times = pd.to_datetime(cells, format=layout, errors="coerce", utc=True).dt.tz_localize(None)
+    times: pd.Series = pd.to_datetime(cells, format=layout, errors="coerce", utc=True).dt.tz_localize(None)
     return times
 
 

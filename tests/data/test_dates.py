@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from maabo_dist.contract.conditions import Condition, ConditionRecord, DatePart, Op
 from maabo_dist.contract.wording import conditions_text
 from maabo_dist.data.columns import Columns, FeatureKind
-from maabo_dist.data.dates import ISO, LAYOUTS, read_dates
+from maabo_dist.data.dates import ISO, LAYOUTS, read_dates, to_times
 from maabo_dist.data.preparation import prepare
 from maabo_dist.report.exports import _pandas_mask
 from maabo_dist.report.sql import StandardWriter
@@ -121,6 +121,23 @@ def test_texts_of_any_layout_are_read_back(days, layout):
     assert dates is not None
     possible = {dates.layout, dates.or_layout}
     assert layout in possible or [day.strftime(dates.layout) for day in dates.times] == texts
+
+
+NO_TIME = pd.Timestamp(0)
+
+
+@given(
+    st.lists(st.sampled_from(["2024-01-31", "2024-01-31T23:59:00Z", "31.01.2024", "7", "", None]), min_size=1),
+    st.sampled_from(LAYOUTS[:4]),
+)
+def test_texts_are_read_as_one_by_one(texts, layout):
+    times = to_times(pd.Series(texts, dtype="str", index=range(3, 3 + len(texts))), layout)
+
+    one_by_one = [to_times(pd.Series([text], dtype=object), layout).iloc[0] for text in texts]
+    assert times.index.tolist() == list(range(3, 3 + len(texts)))
+    assert [None if pd.isna(time) else time for time in times] == [
+        None if pd.isna(time) else time for time in one_by_one
+    ]
 
 
 @pytest.mark.parametrize(

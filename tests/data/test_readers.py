@@ -11,6 +11,7 @@ from pyarrow import feather, parquet
 
 from maabo_dist.data.file_checks import NOTES
 from maabo_dist.data.readers import read_table
+from maabo_dist.data.text_files import DECODED_BYTES, encoding_problem
 from maabo_dist.errors import DatasetError
 
 TEXT = b"age,sex\n29,female\n31,male\n"
@@ -144,6 +145,17 @@ def test_other_encodings_are_recognised_and_noted(tmp_path, content, title):
 
     assert frame["b"].tolist()[1] == "café"
     assert frame.attrs[NOTES][0].endswith(f"t.csv is not UTF-8: {title}")
+
+
+@pytest.mark.parametrize("before", range(4))
+def test_characters_at_the_border_of_two_blocks_are_utf_8(tmp_path, before):
+    text = "a" * (DECODED_BYTES - before) + "€"
+    (tmp_path / "whole.csv").write_bytes(text.encode())
+    (tmp_path / "cut.csv").write_bytes(text.encode()[:-1])
+
+    assert encoding_problem(tmp_path / "whole.csv") is None
+    position = f"byte {DECODED_BYTES - before:,}, in line 1, is 0xe2"
+    assert position in encoding_problem(tmp_path / "cut.csv")
 
 
 def test_bytes_that_are_not_text_are_refused(tmp_path):
