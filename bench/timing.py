@@ -24,21 +24,27 @@ class Timing:
         return self.best / units * 1e6
 
 
-def time_interleaved(calls: dict[str, Callable[[], object]], rounds: int, *, warm_up: bool = True) -> dict[str, Timing]:
-    """Time each call over `rounds` rounds in which all of them run in turn; seconds."""
+def time_interleaved(
+    calls: dict[str, Callable[[], object]],
+    rounds: int,
+    *,
+    warm_up: bool = True,
+    clock: Callable[[], float] = perf_counter,
+) -> dict[str, Timing]:
+    """Time each call over `rounds` rounds in which all of them run in turn; seconds of the clock."""
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for number in range(rounds + warm_up):
         for name, call in calls.items():
-            taken = time_call(call)
+            taken = time_call(call, clock)
             if number >= warm_up:
                 seconds[name].append(taken)
     return {name: Timing(min(taken), median(taken)) for name, taken in seconds.items()}
 
 
-def time_call(call: Callable[[], object]) -> float:
-    start = perf_counter()
+def time_call(call: Callable[[], object], clock: Callable[[], float] = perf_counter) -> float:
+    start = clock()
     call()
-    return perf_counter() - start
+    return clock() - start
 
 
 def run_python(*arguments: str) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 from time import perf_counter
 
 from bench import printing
-from bench.cluster import host_memory, http, ledger, recovery, scaling, sizes, small_jobs, throughput
+from bench.cluster import host_memory, http, ledger, recovery, scaling, sizes, small_jobs, throughput, triples
 from maabo_dist.warm import warm
 
 BENCHMARKS = {
@@ -17,6 +17,7 @@ BENCHMARKS = {
     "http": http,
     "small-jobs": small_jobs,
     "sizes": sizes,
+    "triples": triples,
 }
 
 

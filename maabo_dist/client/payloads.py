@@ -173,7 +173,7 @@ MAX_NAME_LENGTH = 200
 _TEXT = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _PARQUET = {".parquet", ".pq"}
 _FEATHER = {".feather", ".arrow"}
-_READ_HERE = {".jsonl", ".ndjson", ".json", ".xlsx", ".xlsm"}
+_READ_HERE = {".jsonl", ".ndjson", ".json", ".xlsx", ".xlsm", ".npy"}
 
 
 def upload_request(table: "str | Path | pd.DataFrame", name: str | None, folder: Path) -> Request:
@@ -206,7 +206,7 @@ def _convert(path: Path, folder: Path) -> tuple[str, Path]:
     if kind not in _TEXT:
         raise DatasetError(
             f"{path} has no known extension. "
-            "Use .csv or .tsv (also with .gz), .parquet, .feather, .jsonl or .xlsx; rename or convert it."
+            "Use .csv or .tsv (also with .gz), .parquet, .feather, .npy, .jsonl or .xlsx; rename or convert it."
         )
     if compressed:
         path = _decompress(path, folder / "decompressed.csv")

@@ -4,6 +4,7 @@
     CSV and TSV          in blocks, twice: the first time to find the types of the columns
     JSON lines           by lines, twice: the first time to find all columns
     Excel, a JSON list   whole: they cannot be read in parts
+    NPY                  whole
     many files           as `datasets` reads them: a directory, a glob or a URL of Parquet or CSV files
 
 Cells are the same as in a table that `read_table` reads whole. `open_batches` is the only place that knows what a table
@@ -25,11 +26,13 @@ from pyarrow import parquet
 
 from maabo_dist._util.files import check_table_file
 from maabo_dist._util.text import format_count
+from maabo_dist.data.arrays import NPY
 from maabo_dist.data.dataset_files import is_dataset
 from maabo_dist.data.datasets import Dataset, plain
 from maabo_dist.data.encoder import with_text_names
 from maabo_dist.data.file_checks import NOTES, name_columns, wrap_read_errors
 from maabo_dist.data.readers import (
+    EXCEL,
     JSON_LINES,
     PARQUET,
     STANDARD_INPUT,
@@ -106,7 +109,7 @@ def _open_file(source: str | Path, na_values: tuple[str, ...]) -> Iterator[Batch
             yield _TextBatches(readable, TextTable.open(readable, kind, na_values), notes)
         elif kind in JSON_LINES and not _is_list(path):
             yield _JsonBatches(path, na_values)
-        elif kind in {*JSON_LINES, ".xlsx", ".xlsm"}:
+        elif kind in {*JSON_LINES, *EXCEL, *NPY}:
             yield _FrameBatches(read_table(path, na_values=na_values))
         else:
             yield stack.enter_context(_open_binary(path, kind, na_values))

@@ -1,7 +1,7 @@
-"""Tables that are read by columns: Parquet and Feather files a block at a time, and DataFrames.
+"""Tables that are read by columns: Parquet, Feather and NPY files a block at a time, and DataFrames.
 
-Parquet and Feather files store each column by itself, so that a block of columns is read without the others. Other
-files are read whole.
+Parquet and Feather files store each column by itself, so that a block of columns is read without the others. NPY files
+are mapped. Other files are read whole.
 """
 
 from collections.abc import Sequence
@@ -16,6 +16,7 @@ from pyarrow import parquet
 
 from maabo_dist._util.files import check_table_file
 from maabo_dist.data import column_blocks
+from maabo_dist.data.arrays import NPY, ArraySource
 from maabo_dist.data.encoder import with_text_names
 from maabo_dist.data.file_checks import NOTES, wrap_read_errors
 from maabo_dist.data.readers import FEATHER, PARQUET, extension, mask_texts, read_table
@@ -138,8 +139,10 @@ def _format(path: Path) -> str:
 
 
 def open_columns(path: Path, *, na_values: tuple[str, ...] = ()) -> ColumnSource:
-    """Open a table to be read by columns: a large Parquet or Feather file in blocks, any other file whole."""
+    """Open a table to be read by columns: a large Parquet or Feather file or any NPY file in blocks, others whole."""
     check_table_file(path)
+    if extension(path) in NPY:
+        return ArraySource.open(path, na_values)
     if extension(path) in (*PARQUET, *FEATHER):
         source = ArrowSource.open(path, na_values)
         if source is not None:

@@ -1,4 +1,4 @@
-"""Read a table from a file: CSV, TSV, JSON lines, Excel, Parquet or Feather, by the extension of its name.
+"""Read a table from a file: CSV, TSV, JSON lines, Excel, Parquet, Feather or NPY, by the extension of its name.
 
 Text files are read strictly: a row with a field too many or too few is an error, never a shifted row. Dates in them
 stay text. Text that is not UTF-8, and decimal commas, are recognised and noted. Every failure is a DatasetError that
@@ -21,6 +21,7 @@ from pyarrow import parquet
 
 from maabo_dist._util.files import check_table_file
 from maabo_dist._util.text import format_names
+from maabo_dist.data.arrays import NPY, ArraySource
 from maabo_dist.data.file_checks import name_columns, to_frame, with_notes, wrap_read_errors
 from maabo_dist.data.text_files import (
     MISSING_TEXTS,
@@ -37,9 +38,15 @@ PARQUET = (".parquet", ".pq")
 FEATHER = (".feather", ".arrow")
 JSON_LINES = (".jsonl", ".ndjson", ".json")
 EXCEL = (".xlsx", ".xlsm")
-_KNOWN = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".tab", ".tab.gz", *PARQUET, *FEATHER, *JSON_LINES, *EXCEL)
+_KNOWN = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".tab", ".tab.gz", *PARQUET, *FEATHER, *NPY, *JSON_LINES, *EXCEL)
 STANDARD_INPUT = "-"
-_MAGIC = {b"PAR1": ".parquet", b"ARROW1": ".feather", b"PK\x03\x04": ".xlsx", b"\x1f\x8b": ".csv.gz"}
+_MAGIC = {
+    b"PAR1": ".parquet",
+    b"ARROW1": ".feather",
+    b"PK\x03\x04": ".xlsx",
+    b"\x1f\x8b": ".csv.gz",
+    b"\x93NUMPY": ".npy",
+}
 # The format of standard input is recognised by its first bytes.
 _START_BYTES = 1 << 16
 # Problems of one kind that a message lists.
@@ -55,7 +62,7 @@ def read_table(path: str | Path, *, na_values: tuple[str, ...] = ()) -> pd.DataF
     Parameters
     ----------
     path
-        A CSV, TSV, JSON lines, Excel, Parquet or Feather file, by its extension; CSV and TSV may be compressed
+        A CSV, TSV, JSON lines, Excel, Parquet, Feather or NPY file, by its extension; CSV and TSV may be compressed
         (`.gz`). `-` is standard input, of any of these formats.
     na_values
         More texts that stand for a missing value, such as `?`.
@@ -92,6 +99,9 @@ def read_table(path: str | Path, *, na_values: tuple[str, ...] = ()) -> pd.DataF
         return mask_texts(_read_json(path), (*MISSING_TEXTS, *na_values))
     if kind in EXCEL:
         return mask_texts(_read_excel(path), (*MISSING_TEXTS, *na_values))
+    if kind in NPY:
+        source = ArraySource.open(path, na_values)
+        return source.read(source.names)
     return mask_texts(_read_binary(path, kind), na_values)
 
 
@@ -113,7 +123,7 @@ def extension(path: Path) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
     if suffixes[-1:] == [".gz"] and suffixes[0] in SEPARATORS:
         return suffixes[0]
-    if suffixes and suffixes[-1] in {*SEPARATORS, *PARQUET, *FEATHER, *JSON_LINES, *EXCEL}:
+    if suffixes and suffixes[-1] in {*SEPARATORS, *PARQUET, *FEATHER, *NPY, *JSON_LINES, *EXCEL}:
         return suffixes[-1]
     raise DatasetError(f"{path} has an unknown file extension. Supported: {' '.join(_KNOWN)}. Rename or convert it.")
 

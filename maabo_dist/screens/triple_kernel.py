@@ -3,12 +3,12 @@
 For a pair of features, the four combinations of their cuts are ANDed once. They then stay in the cache while the third
 features pass. These are stored in lanes.
 
-Most triples are far too weak. A bound that takes a few operations on the counts removes them, all lanes at once. It is
-computed in single precision with a margin that covers the rounding. The few triples that pass are counted again and
-rated exactly, in integers and double precision, so the result does not depend on the bound.
+Most triples are far too weak. Bounds that take a few operations on the counts remove them, all lanes at once: one of
+boxes in 16-bit integers (`box_bound`), then one of boxes and their conditions, and one of interactions, in single
+precision. Each has a margin that covers its rounding. The few triples that pass are counted again and rated exactly, in
+integers and double precision, so the result does not depend on the bounds.
 """
 
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -16,25 +16,30 @@ from llvmlite import ir
 from numba import types
 
 from maabo_dist._util.jit import kernel, popcount
+from maabo_dist.screens.box_bound import (
+    PARAMETERS,
+    SIDES,
+    bound_boxes_of_both,
+    bound_boxes_of_class,
+    prepare_boxes_of_both,
+    prepare_boxes_of_class,
+    store_pair_halves,
+)
 from maabo_dist.screens.lanes import FLOATS, I32, I64, INTS, LANES, Lanes, code, vector
 
 # The combinations of the cuts of three features, and of two.
 TRIPLE_COUNTS, PAIR_COUNTS = 8, 4
-# Sides of two features: each above or not above one of its two cuts.
-SIDES = 16
 # Each of the conditions has to bear its part of a box's strength.
 CONDITIONS = 3
-# A strength in single precision is at least this share of the exact one: for counts up to 2²⁴ errors are far smaller.
-MARGIN = 0.9
+# A strength in single precision is at least this share of the exact one. For counts up to 2²⁴ errors are far smaller,
+# and for those up to 2¹⁴ a thousand times so.
+MARGIN, MARGIN_OF_FEW_ROWS, FEW_ROWS = 0.9, 0.99, 2**14
 
-# The numbers of a pair and a class that the bounds need. For each side: the share of the class, the factors of the
-# variance, the rows, and the class's rows beyond its share in the table, also in the unit of the bound of boxes. Then
-# those of all rows and of the interaction.
-SHARE, SPREAD, SLOPE, ROWS, BEYOND, SCALED = range(0, 6 * SIDES, SIDES)
-TABLE_SHARE, TABLE_SPREAD, TABLE_SLOPE = range(6 * SIDES, 6 * SIDES + 3)
-# The same for the bound of boxes, in its unit: see `_fill_bound`.
-SCALE, SCALED_SHARE, SCALED_SLOPE, ROOM = range(TABLE_SLOPE + 1, TABLE_SLOPE + 5)
-INTERACTION = ROOM + 1
+# The numbers of a pair and a class that the tests need. For each side: the share of the class, the factors of the
+# variance, the rows, and the class's rows beyond its share in the table. Then those of all rows and of the interaction.
+SHARE, SPREAD, SLOPE, ROWS, BEYOND = range(0, 5 * SIDES, SIDES)
+TABLE_SHARE, TABLE_SPREAD, TABLE_SLOPE = range(5 * SIDES, 5 * SIDES + 3)
+INTERACTION = TABLE_SLOPE + 1
 PAIR_NUMBERS = INTERACTION + 18
 
 # The addresses of what the tests read: the counts of all rows (of the triples, of the first and third feature, of the
@@ -127,49 +132,6 @@ def _adds_to_side(lanes: _TripleLanes, numbers: Any, side: int, rows: Any, other
     return builder.fcmp_ordered(">", builder.fmul(size, builder.fsub(size, slope)), builder.fmul(spread, fewer))
 
 
-def _find_strong_boxes(lanes: _TripleLanes, numbers: Any, counts: Any, both: bool) -> Any:
-    """The lanes where some box may be strong among all rows."""
-    minus, (of_all, of_class) = lanes.build.fsub, counts
-    scale, share, slope, room = (lanes.number(numbers, n) for n in (SCALE, SCALED_SHARE, SCALED_SLOPE, ROOM))
-    beyond = [
-        [lanes.multiply_add(own, scale, lanes.build.fmul(rows, share)) for own, rows in zip(part, whole, strict=True)]
-        for part, whole in zip(of_class, of_all, strict=True)
-    ]
-    best = [room] * 4  # each waits for its last value only
-    for cut in range(2):
-        for row in range(4):
-            boxes = zip(lanes.sides(of_all, cut, row), lanes.sides(beyond, cut, row), strict=True)
-            for side, (rows, above) in enumerate(boxes, start=4 * row):
-                below = minus(lanes.number(numbers, SCALED + side), above)
-                others = minus(lanes.number(numbers, ROWS + side), rows)
-                for d, n in ((above, rows), (below, others)):
-                    size = lanes.magnitude(d) if both else lanes.larger(d, lanes.zeros(FLOATS))
-                    value = lanes.multiply_add(size, minus(size, slope), lanes.negative(n))
-                    best = [*best[1:], lanes.larger(value, best[0])]
-    return lanes.build.fcmp_unordered(">", reduce(lanes.larger, best), room)
-
-
-def _bound_boxes(both: bool) -> Any:
-    """Vector code for the lanes where some box may be strong among all rows.
-
-    With `both`, boxes with fewer rows of the class than expected count as well: they are strong for the other class.
-    """
-
-    def bound(_context: Any, _addresses: Any) -> Any:
-        def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-            lanes = _TripleLanes(builder)
-            addresses = lanes.addresses(*values)
-            counts = _load_counts(lanes, *addresses[:4]), _load_counts(lanes, *addresses[4:8])
-            return lanes.mask(_find_strong_boxes(lanes, addresses[NUMBERS], counts, both))
-
-        return types.int64(types.int64), generate
-
-    return vector(bound)
-
-
-_bound_boxes_of_class, _bound_boxes_of_both = _bound_boxes(both=False), _bound_boxes(both=True)
-
-
 @vector
 def _test_conjunctions(_context: Any, _addresses: Any) -> Any:
     """The lanes where a box may be strong among all rows, and its condition on the third feature beside the others.
@@ -239,6 +201,19 @@ def _test_interactions(_context: Any, _addresses: Any) -> Any:
 
 
 @vector
+def _store_floats(_context: Any, _counts: Any, _target: Any) -> Any:
+    """Store the counts of pairs as floats."""
+
+    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        lanes = Lanes(builder)
+        for k in range(PAIR_COUNTS):
+            lanes.store(builder.sitofp(lanes.load(values[0], k, INTS), FLOATS), values[1], k)
+        return context.get_dummy_value()
+
+    return types.void(*(types.int64,) * 2), generate
+
+
+@vector
 def _add_classes(_context: Any, _counts: Any, _classes: Any, _total: Any) -> Any:
     """Store the sum of the counts of all classes."""
 
@@ -266,79 +241,120 @@ def screen_tile(table: Any, scratch: Any, start: int, stop: int, floors: Any, he
     The counts of these features with all later ones are computed once. The first features take turns, and for each of
     them the third ones.
     """
-    thirds = len(table.lanes)
+    thirds, skipped = len(table.lanes), scratch.skipped
     for g in range(start, stop):
-        for block in range((g + 1) // LANES, thirds):
-            _fill_pairs(table, g, block, scratch.counts, scratch.second[g - start, block])
-    _set_least(table, floors, heaps, scratch.least)
+        _fill_pairs(
+            table, scratch, g, (g + 1) // LANES, scratch.second, scratch.second_halves, g - start, (g - start) % 2
+        )
+    _set_least(table, scratch, floors, heaps)
+    skipped[:] = True
     for f in range(stop - 1):
         first = max(start, f + 1)
-        for block in range(first // LANES, thirds):
-            _fill_pairs(table, f, block, scratch.counts, scratch.first[block])
-        for g in range(first, stop):
-            scratch.skipped[g - start] = not _prepare_pair(table, scratch, f, g, g - start)
+        _fill_pairs(table, scratch, f, first // LANES, scratch.first, scratch.first_halves, 0, 2)
+        skipped[: first - start] = True
+        _prepare_pairs(table, scratch, f, start, stop)
         for block in range((first + 1) // LANES, thirds):
-            _screen_block(table, scratch, f, (start, stop), block, floors, heaps)
+            places = (first - start) // 2 * 2, min(stop, LANES * (block + 1) - 1) - start
+            _screen_block(table, scratch, f, start, places, block, floors, heaps)
 
 
 @kernel
 def _screen_block(
-    table: Any, scratch: Any, f: int, seconds: tuple[int, int], block: int, floors: Any, heaps: Any
+    table: Any, scratch: Any, f: int, start: int, places: tuple[int, int], block: int, floors: Any, heaps: Any
 ) -> None:
-    """Count a first feature with later second ones and 16 third ones; rate those that may be strong.
+    """Count a first feature with second ones, two at a time, and 16 third ones; rate those that may be strong.
 
     Tests get addresses, since views of arrays would take longer than the counting.
     """
-    classes, rated, words, thirds = len(table.totals), len(table.rated), table.words.shape[1], len(table.lanes)
+    classes, rated, words = len(table.totals), len(table.rated), table.words.shape[1]
+    third, lefts = table.lanes.ctypes.data + 4 * 2 * LANES * block * words, scratch.left.ctypes.data
+    size, pair = 4 * TRIPLE_COUNTS * LANES, 4 * PAIR_COUNTS * LANES
     counts, total, at = scratch.counts.ctypes.data, scratch.total.ctypes.data, scratch.addresses
-    third = table.lanes.ctypes.data + 4 * 2 * LANES * block * words
-    single = table.singles.ctypes.data + 4 * 2 * LANES * (1 + rated) * block
-    scales = table.lane_scales.ctypes.data + 4 * 4 * LANES * block
-    size = 4 * PAIR_COUNTS * LANES
-    one = scratch.first.ctypes.data + size * (1 + rated) * block
-    for g in range(max(seconds[0], f + 1), min(seconds[1], LANES * (block + 1) - 1)):
-        place = g - seconds[0]
-        if scratch.skipped[place]:
+    one = scratch.first.ctypes.data + pair * (1 + rated) * block
+    single = table.singles.ctypes.data + pair // 2 * (1 + rated) * block
+    seconds = scratch.second.ctypes.data + pair * (1 + rated) * scratch.second.shape[1] * block
+    one_halves = scratch.first_halves.ctypes.data + size * rated * block
+    single_halves = table.single_halves.ctypes.data + size // 2 * rated * block
+    second_halves = scratch.second_halves.ctypes.data + size * rated * scratch.second_halves.shape[1] * block
+    all_numbers, box_numbers = scratch.numbers.ctypes.data, scratch.box_numbers.ctypes.data
+    to = scratch.bound_inputs
+    at[SCALES] = table.lane_scales.ctypes.data + 4 * 4 * LANES * block
+    for place in range(places[0], places[1], 2):
+        if scratch.skipped[place] and scratch.skipped[place + 1]:
             continue
-        left = scratch.left.ctypes.data + 4 * 4 * words * place
-        two = scratch.second.ctypes.data + size * (1 + rated) * (thirds * place + block)
-        for c in range(classes):
-            count_triples(left, third, 2 * table.starts[c], 2 * table.starts[c + 1], counts + 4 * 8 * LANES * c)
-        _add_classes(counts, classes, total)
-        lanes, at[0], at[1], at[2], at[3], at[SCALES] = np.int64(0), total, one, two, single, scales
+        for half in range(2):
+            left, own = lefts + 4 * 4 * words * (place + half), counts + size * classes * half
+            for c in range(classes):
+                count_triples(left, third, 2 * table.starts[c], 2 * table.starts[c + 1], own + size * c)
+            _add_classes(own, classes, total + size * half)
+        found = np.int64(0)
         for q in range(rated):
-            at[4], at[5] = counts + 4 * 8 * LANES * table.rated[q], one + size * (1 + q)
-            at[6], at[7] = two + size * (1 + q), single + 4 * 2 * LANES * (1 + q)
-            at[NUMBERS] = scratch.numbers.ctypes.data + 4 * PAIR_NUMBERS * (rated * place + q)
-            boxes = _bound_boxes_of_both(at.ctypes.data) if classes == 2 else _bound_boxes_of_class(at.ctypes.data)
-            if boxes:
-                lanes |= _test_conjunctions(at.ctypes.data)
-            lanes |= _test_interactions(at.ctypes.data)
-        if lanes:
-            _rate_lanes(table, scratch, f, g, block, lanes, floors, heaps)
+            own, pairs = counts + size * table.rated[q], rated * (place // 2) + q
+            to[0], to[1], to[2], to[3] = table.shares[q], table.bits_of_scale, own, own + size * classes
+            to[4], to[5], to[6], to[7] = total, total + size, one_halves + size * q, second_halves + size * pairs
+            to[8], to[9] = single_halves + size // 2 * q, box_numbers + 4 * 4 * SIDES * pairs
+            boxes = _bound_boxes(to, classes == 2)
+            for half in range(2):
+                at[0], at[4] = total + size * half, counts + size * (classes * half + table.rated[q])
+                at[1], at[5] = one, one + pair * (1 + q)
+                at[2] = seconds + pair * (1 + rated) * (place + half)
+                at[6] = at[2] + pair * (1 + q)
+                at[3], at[7] = single, single + pair // 2 * (1 + q)
+                at[NUMBERS] = all_numbers + 4 * PAIR_NUMBERS * (rated * (place + half) + q)
+                lanes = _test_interactions(at.ctypes.data)
+                if boxes & (0x55555555 << half):
+                    _fill_sides(
+                        scratch.sides[place + half],
+                        q,
+                        scratch.parameters[q],
+                        classes == 2,
+                        scratch.numbers[place + half, q],
+                    )
+                    lanes |= _test_conjunctions(at.ctypes.data)
+                found |= 0 if scratch.skipped[place + half] else lanes << (LANES * half)
+        if found:
+            _rate_lanes(table, scratch, f, start + place, block, found, floors, heaps)
+
+
+@kernel
+def _bound_boxes(inputs: Any, both: bool) -> Any:
+    """The halves of lanes where some box may be strong among all rows: all of them, if the rows are too many."""
+    if inputs[1] < 0:
+        return np.int64(0xFFFFFFFF)
+    return bound_boxes_of_both(inputs.ctypes.data) if both else bound_boxes_of_class(inputs.ctypes.data)
 
 
 @kernel
 def _rate_lanes(table: Any, scratch: Any, f: int, g: int, block: int, lanes: Any, floors: Any, heaps: Any) -> None:
-    """Rate the triples of some lanes, and put the strong ones into the heaps."""
-    for lane in range(LANES):
-        h = LANES * block + lane
-        if (lanes >> lane) & 1 and g < h < len(table.words):
-            rate(table, f, g, h, scratch.grid, scratch.boxes, scratch.strengths)
+    """Rate the triples of some lanes, of two second features from g on, and put the strong ones into the heaps."""
+    for lane in range(2 * LANES):
+        second, h = g + lane // LANES, LANES * block + lane % LANES
+        if (lanes >> lane) & 1 and second < h < len(table.words):
+            rate(table, f, second, h, scratch.grid, scratch.boxes, scratch.strengths)
             for kind in range(len(floors)):
-                _offer(heaps, kind, floors[kind], scratch.strengths[kind], f, g, h)
-    _set_least(table, floors, heaps, scratch.least)
+                _offer(heaps, kind, floors[kind], scratch.strengths[kind], f, second, h)
+    _set_least(table, scratch, floors, heaps)
 
 
 @kernel
-def _set_least(table: Any, floors: Any, heaps: Any, least: Any) -> None:
-    """Set the strengths that a triple must have now: for each rated class, and for the interaction."""
-    rated, classes = len(table.rated), len(table.totals)
+def _set_least(table: Any, scratch: Any, floors: Any, heaps: Any) -> None:
+    """Set the strengths that a triple must have now, for each rated class and for the interaction; see `box_bound`."""
+    rated, classes, least, rows = len(table.rated), len(table.totals), scratch.least, table.totals.sum()
+    margin = MARGIN_OF_FEW_ROWS if rows <= FEW_ROWS else MARGIN
+    least[rated] = margin * _weakest(floors, heaps, classes)
     for q in range(rated):
-        least[q] = MARGIN * _weakest(floors, heaps, table.rated[q])
+        least[q] = margin * _weakest(floors, heaps, table.rated[q])
+        share = table.totals[table.rated[q]] / max(1, rows)
+        rest, least_d = 1 - share, 2 * (share + (1 - share) / 3)
         if classes == 2:  # the second of two classes is rated for both
-            least[q] = min(least[q], np.float32(MARGIN * _weakest(floors, heaps, 0)))
-    least[rated] = MARGIN * _weakest(floors, heaps, classes)
+            least[q] = min(least[q], np.float32(margin * _weakest(floors, heaps, 0)))
+            rest, least_d = min(share, rest), min(least_d, 2 * (rest + share / 3))
+        value = float(least[q])
+        slope, spread, least_d = value * 2 * rest / 3, value * 2 * share * (1 - share), value * least_d
+        least_n = least_d * (least_d - slope) / spread if spread > 0 else 0.0
+        numbers = scratch.parameters[q]
+        numbers[0], numbers[1], numbers[2], numbers[3], numbers[4] = share, slope, spread, least_d, least_n
+        numbers[5], numbers[6] = value, 1 << max(0, table.bits_of_scale)
 
 
 @kernel
@@ -347,115 +363,107 @@ def _weakest(floors: Any, heaps: Any, kind: int) -> float:
 
 
 @kernel
-def _fill_pairs(table: Any, feature: int, block: int, counts: Any, pairs: Any) -> None:
-    """Count a feature with a block of others: the rows of all classes, then those of each rated class."""
-    left = table.words.ctypes.data + 8 * feature * table.words.shape[1]
-    third = table.lanes.ctypes.data + 128 * block * table.words.shape[1]
-    pairs[0] = 0.0
-    for c in range(len(table.totals)):
-        _count_pairs(left, third, 2 * table.starts[c], 2 * table.starts[c + 1], counts[c].ctypes.data)
-        pairs[0] += counts[c, :PAIR_COUNTS]
-    for q in range(len(table.rated)):
-        pairs[1 + q] = counts[table.rated[q], :PAIR_COUNTS]
+def _fill_pairs(
+    table: Any, scratch: Any, feature: int, first: int, pairs: Any, halves: Any, place: int, half: int
+) -> None:
+    """Count a feature with blocks of others from `first` on: rows of all classes, then those of each rated class."""
+    words, rated, size = table.words.shape[1], len(table.rated), 4 * TRIPLE_COUNTS * LANES
+    left, bits = table.words.ctypes.data + 8 * feature * words, table.bits_of_scale
+    counts, total = scratch.counts.ctypes.data, scratch.total.ctypes.data
+    for block in range(first, len(table.lanes)):
+        third = table.lanes.ctypes.data + 8 * LANES * block * words
+        for c in range(len(table.totals)):
+            _count_pairs(left, third, 2 * table.starts[c], 2 * table.starts[c + 1], counts + size * c)
+        _add_classes(counts, len(table.totals), total)
+        target = pairs.ctypes.data + size // 2 * (1 + rated) * (pairs.shape[1] * block + place)
+        target_halves = halves.ctypes.data + size * rated * (halves.shape[1] * block + place // 2)
+        _store_floats(total, target)
+        for q in range(rated):
+            own = counts + size * table.rated[q]
+            _store_floats(own, target + size // 2 * (1 + q))
+            if bits >= 0:
+                store_pair_halves(own, total, table.shares[q], bits, target_halves + size * q, half)
 
 
 @kernel
-def _prepare_pair(table: Any, scratch: Any, f: int, g: int, place: int) -> bool:
-    """AND the cuts of two features, and compute what the bounds need. False if no triple of theirs can be strong."""
-    left, cells = scratch.left[place], scratch.cells
-    for word in range(table.words.shape[1]):
+def _prepare_pairs(table: Any, scratch: Any, f: int, start: int, stop: int) -> None:
+    """AND the cuts of a feature and of later ones, and compute what the bounds need.
+
+    Pairs are skipped if no triple of theirs can be strong.
+    """
+    rated, classes, rows, cells = len(table.rated), len(table.totals), table.totals.sum(), scratch.cells
+    row = 4 * SIDES
+    all_sides, all_numbers = scratch.sides.ctypes.data, scratch.box_numbers.ctypes.data
+    parameters = scratch.parameters.ctypes.data
+    for g in range(max(start, f + 1), stop):
+        place = g - start
+        _and_cuts(table.words, f, g, scratch.left, place)
+        for q in range(1 + rated):
+            _fill_cells(
+                table.singles, scratch.first, f, g, q, rows if q == 0 else table.totals[table.rated[q - 1]], cells
+            )
+            _count_sides(cells, q, scratch.sides, place)
+        least = scratch.least[rated]
+        useful = _fill_interaction(table, f, g, cells, least, scratch.numbers, place) >= least
+        for q in range(rated):
+            sides, numbers = all_sides + row * (1 + rated) * place, all_numbers + 4 * row * (rated * (place // 2) + q)
+            own, of_class = sides + row * (1 + q), parameters + 4 * PARAMETERS * q
+            if classes == 2:
+                useful |= prepare_boxes_of_both(sides, own, of_class, numbers, place % 2) != 0
+            else:
+                useful |= prepare_boxes_of_class(sides, own, of_class, numbers, place % 2) != 0
+        scratch.skipped[place] = not useful
+
+
+@kernel
+def _and_cuts(words: Any, f: int, g: int, left: Any, place: int) -> None:
+    for word in range(words.shape[1]):
         for a in range(2):
             for b in range(2):
-                left[word, 2 * a + b] = table.words[f, word, a] & table.words[g, word, b]
-    counted = scratch.first[g // LANES]
-    _fill_cells(
-        table.singles[f // LANES, 0], table.singles[g // LANES, 0], counted[0], f, g, table.totals.sum(), cells[0]
-    )
-    for q in range(len(table.rated)):
-        rows = table.totals[table.rated[q]]
-        singles = table.singles[f // LANES, 1 + q], table.singles[g // LANES, 1 + q]
-        _fill_cells(singles[0], singles[1], counted[1 + q], f, g, rows, cells[1 + q])
-    least = scratch.least[len(table.rated)]
-    useful = _fill_interaction(table, f, g, cells, least, scratch.numbers[place]) >= least
-    for q in range(len(table.rated)):
-        least = scratch.least[q]
-        reach = _fill_sides(cells[0], cells[1 + q], len(table.totals) == 2, least, scratch.numbers[place, q])
-        useful |= reach >= least
-    return bool(useful)
+                left[place, word, 2 * a + b] = words[f, word, a] & words[g, word, b]
 
 
 @kernel
-def _fill_cells(first: Any, second: Any, both: Any, f: int, g: int, rows: int, cells: Any) -> None:
-    """(3, 3): the rows above the cuts of two features, where 0 is all rows."""
-    f, g = f % LANES, g % LANES
-    cells[0, 0] = rows
+def _fill_cells(singles: Any, pairs: Any, f: int, g: int, q: int, rows: int, cells: Any) -> None:
+    """(3, 3): the rows above the cuts of two features, where 0 is all rows; of all classes (0) or a rated one."""
+    one, two, f, g = f // LANES, g // LANES, f % LANES, g % LANES
+    cells[q, 0, 0] = rows
     for a in range(2):
-        cells[1 + a, 0], cells[0, 1 + a] = first[a, f], second[a, g]
+        cells[q, 1 + a, 0], cells[q, 0, 1 + a] = singles[one, q, a, f], singles[two, q, a, g]
         for b in range(2):
-            cells[1 + a, 1 + b] = both[2 * a + b, g]
+            cells[q, 1 + a, 1 + b] = pairs[two, 0, q, 2 * a + b, g]
 
 
 @kernel
-def _fill_sides(all_rows: Any, of_class: Any, both: bool, least: float, numbers: Any) -> float:
-    """Fill in what the bound of conjunctions needs; return the most that any third feature could reach.
+def _count_sides(cells: Any, q: int, sides: Any, place: int) -> None:
+    """The rows on each side of two features, of the rows above their cuts."""
+    for a in range(2):
+        for b in range(2):
+            above, both = cells[q, 1 + a, 0], cells[q, 1 + a, 1 + b]
+            other, rest = cells[q, 0, 1 + b] - both, cells[q, 0, 0] - above
+            sides[place, q, 4 * a + b], sides[place, q, 4 * a + 2 + b] = both, above - both
+            sides[place, q, 8 + 4 * a + b], sides[place, q, 8 + 4 * a + 2 + b] = other, rest - other
 
-    d rows beyond the expectation are strong if d² > least · 2 (1 − p) (n p + d/3). They are among n ≥ d/(1 − p) rows:
-    the strength is at most d/(2 (p + (1 − p)/3)).
-    """
-    p, reach = of_class[0, 0] / all_rows[0, 0], 0.0
-    numbers[TABLE_SHARE], numbers[TABLE_SPREAD] = p, least * 2 * p * (1 - p)
-    numbers[TABLE_SLOPE] = least * 2 * (min(p, 1 - p) if both else 1 - p) / 3
-    scale = _fill_bound(all_rows[0, 0], numbers)
-    most, most_of_others = _most(p), _most(1 - p)
+
+@kernel
+def _fill_sides(sides: Any, q: int, parameters: Any, both: bool, numbers: Any) -> None:
+    """Fill in what the test of conjunctions needs."""
+    one, p, least = np.float32(1), parameters[0], parameters[5]
+    numbers[TABLE_SHARE], numbers[TABLE_SLOPE], numbers[TABLE_SPREAD] = p, parameters[1], parameters[2]
+    part = least * np.float32(2 / CONDITIONS)
     for side in range(SIDES):
-        rows, part = _side(all_rows, side // 4, side % 4), _side(of_class, side // 4, side % 4)
-        share = part / rows if rows > 0 else 0.0
-        rest = min(share, 1 - share) if both else 1 - share  # of two classes, whichever a condition is about
+        rows, own = sides[0, side], sides[1 + q, side]
+        share = own / max(rows, one)
+        rest = min(share, one - share) if both else one - share  # of two classes, whichever a condition is about
         numbers[SHARE + side] = share
-        numbers[SPREAD + side] = least / CONDITIONS * 2 * share * (1 - share)
-        numbers[SLOPE + side] = least / CONDITIONS * 2 * rest / 3
+        numbers[SPREAD + side] = part * share * (one - share)
+        numbers[SLOPE + side] = part * rest * np.float32(1 / 3)
         numbers[ROWS + side] = rows
-        numbers[BEYOND + side] = part - p * rows
-        numbers[SCALED + side] = scale * (part - p * rows)
-        # A part of a side reaches most with all its rows of the class and no others.
-        reach = max(reach, part * min(most, CONDITIONS * _most(share)))
-        if both:
-            reach = max(reach, (rows - part) * min(most_of_others, CONDITIONS * _most(1 - share)))
-    return reach
+        numbers[BEYOND + side] = own - p * rows
 
 
 @kernel
-def _most(share: float) -> float:
-    """The most that a row of a class can add to a strength among rows with this share of the class."""
-    return (1 - share) / (2 * (share + (1 - share) / 3))
-
-
-@kernel
-def _fill_bound(rows: float, numbers: Any) -> float:
-    """Fill in what the bound of boxes needs; return its unit: d rows beyond the expectation are scale · d there.
-
-    d (d − slope) > spread · n is then d (d − slope) > n. The rounding of d is at most e, since that of each of the five
-    counts that d is made of is at most 2⁻²² of all rows: d may be e larger.
-    """
-    scale = 1 / np.sqrt(max(numbers[TABLE_SPREAD], 1e-12))
-    e = rows * scale * 2.0**-19
-    numbers[SCALE], numbers[SCALED_SHARE] = scale, -scale * numbers[TABLE_SHARE]
-    numbers[SCALED_SLOPE], numbers[ROOM] = scale * numbers[TABLE_SLOPE] - 2 * e, -e * e
-    return float(scale)
-
-
-@kernel
-def _side(counts: Any, first: int, second: int) -> float:
-    """The rows on a side of two features, of the rows above their cuts."""
-    a, b = 1 + first % 2, 1 + second % 2
-    whole, part = counts[a, 0], counts[a, b]
-    if first >= 2:
-        whole, part = counts[0, 0] - whole, counts[0, b] - part
-    return float(part if second < 2 else whole - part)
-
-
-@kernel
-def _fill_interaction(table: Any, f: int, g: int, cells: Any, least: float, numbers: Any) -> float:
+def _fill_interaction(table: Any, f: int, g: int, cells: Any, least: float, numbers: Any, place: int) -> float:
     """Fill in what the bound of interactions needs; return the most that any third feature could reach."""
     s, k = table.scales, INTERACTION
     af, bf, ag, bg = s[f, 0], s[f, 1], s[g, 0], s[g, 1]
@@ -473,30 +481,35 @@ def _fill_interaction(table: Any, f: int, g: int, cells: Any, least: float, numb
             second += cells[1 + q, 0, a] - share * cells[0, 0, a]
             for b in range(1, 3):
                 both += cells[1 + q, a, b] - share * cells[0, a, b]
-        numbers[q, k], numbers[q, k + 1], numbers[q, k + 2], numbers[q, k + 3] = af * ag, af * bg, bf * ag, bf * bg
-        numbers[q, k + 4], numbers[q, k + 5] = af * ag * both - af * bg * first - bf * ag * second, share
+        numbers[place, q, k], numbers[place, q, k + 1], numbers[place, q, k + 2], numbers[place, q, k + 3] = (
+            af * ag,
+            af * bg,
+            bf * ag,
+            bf * bg,
+        )
+        numbers[place, q, k + 4], numbers[place, q, k + 5] = af * ag * both - af * bg * first - bf * ag * second, share
         for a in range(2):
             for b in range(2):
-                numbers[q, k + 6 + 2 * a + b] = s[f, 2 + a] * s[g, 2 + b]
-            numbers[q, k + 10 + a], numbers[q, k + 12 + a] = bg * bg * s[f, 2 + a], bf * bf * s[g, 2 + a]
-        numbers[q, k + 14], numbers[q, k + 15] = bf * bf * bg * bg, squares
-        numbers[q, k + 16], numbers[q, k + 17] = 2 * least * share * (1 - share), 2 * least / 3
-    return 1.5 * _sum_of_products(cells[0], af, bf, ag, bg)
+                numbers[place, q, k + 6 + 2 * a + b] = s[f, 2 + a] * s[g, 2 + b]
+            numbers[place, q, k + 10 + a], numbers[place, q, k + 12 + a] = bg * bg * s[f, 2 + a], bf * bf * s[g, 2 + a]
+        numbers[place, q, k + 14], numbers[place, q, k + 15] = bf * bf * bg * bg, squares
+        numbers[place, q, k + 16], numbers[place, q, k + 17] = 2 * least * share * (1 - share), 2 * least / 3
+    return 1.5 * _sum_of_products(cells, af, bf, ag, bg)
 
 
 @kernel
-def _sum_of_products(rows: Any, af: float, bf: float, ag: float, bg: float) -> float:
+def _sum_of_products(cells: Any, af: float, bf: float, ag: float, bg: float) -> float:
     """The sum of the magnitudes of the products of two centred features."""
     total = 0.0
     for a in range(3):
         for b in range(3):
-            cell = rows[a, b]
+            cell = cells[0, a, b]
             if a < 2:
-                cell -= rows[a + 1, b]
+                cell -= cells[0, a + 1, b]
             if b < 2:
-                cell -= rows[a, b + 1]
+                cell -= cells[0, a, b + 1]
             if a < 2 and b < 2:
-                cell += rows[a + 1, b + 1]
+                cell += cells[0, a + 1, b + 1]
             total += cell * abs((af * a - bf) * (ag * b - bg))
     return total
 

@@ -20,13 +20,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist.screens import triple_kernel
+from maabo_dist.screens import box_bound, triple_kernel
 from maabo_dist.screens.blocks import triple_blocks
 from maabo_dist.screens.lanes import LANES, in_lanes
 from maabo_dist.screens.pairs import BitTable
 
 # The second features whose counts with all later ones are kept at a time.
-TILE = 32
+TILE = 64
 LN_2 = 0.6931471805599453
 
 
@@ -50,6 +50,11 @@ class TripleTable(NamedTuple):
     scales: npt.NDArray[np.float64]
     # (blocks, 4, lanes): the same.
     lane_scales: npt.NDArray[np.float32]
+    # The bits that counts are shifted by in the bound of boxes, and the share of each rated class: see `box_bound`.
+    bits_of_scale: int
+    shares: npt.NDArray[np.int64]
+    # (blocks, rated, 2, 2, lanes): rows above each cut, and those of the class beyond the expectation.
+    single_halves: npt.NDArray[np.int32]
 
     @classmethod
     def build(cls, table: BitTable) -> "TripleTable":
@@ -59,7 +64,12 @@ class TripleTable(NamedTuple):
         words = np.ascontiguousarray(table.bits.view(np.uint32).transpose(0, 2, 1))
         above = table.above.transpose(0, 2, 1)  # (D, C, 2)
         singles = np.concatenate([above.sum(axis=1, keepdims=True), above[:, rated]], axis=1)
-        scales = _scales(table)
+        scales, rows = _scales(table), int(table.totals.sum())
+        bits = box_bound.scale_bits(rows)
+        shares = [box_bound.share_of_words(int(table.totals[c]), rows) for c in rated]
+        halves = [
+            box_bound.in_both_halves(singles[:, 1 + q], singles[:, 0], share, bits) for q, share in enumerate(shares)
+        ]
         return cls(
             *table,
             words=words,
@@ -68,6 +78,9 @@ class TripleTable(NamedTuple):
             singles=in_lanes(singles.astype(np.float32)),
             scales=scales,
             lane_scales=in_lanes(scales.astype(np.float32)),
+            bits_of_scale=bits,
+            shares=np.array(shares, np.int64),
+            single_halves=in_lanes(np.stack(halves).transpose(2, 0, 1, 3)),
         )
 
 
@@ -83,17 +96,25 @@ class Scratch(NamedTuple):
 
     counts: npt.NDArray[np.int32]
     total: npt.NDArray[np.int32]
-    # Counts of the first and the second features with third ones.
+    # Counts of the first and the second features with third ones. And the same for the bound of boxes, scaled, with
+    # those of the class beyond the expectation, in half words.
     first: npt.NDArray[np.float32]
     second: npt.NDArray[np.float32]
-    # The ANDs of pairs, and what their bounds need.
+    first_halves: npt.NDArray[np.int32]
+    second_halves: npt.NDArray[np.int32]
+    # The ANDs of pairs, their rows on each side, and what the tests and the bound of boxes need.
     left: npt.NDArray[np.uint32]
+    sides: npt.NDArray[np.float32]
     numbers: npt.NDArray[np.float32]
+    box_numbers: npt.NDArray[np.int32]
     cells: npt.NDArray[np.float64]
     skipped: npt.NDArray[np.bool_]
-    # The strengths that a triple needs.
+    # The strengths that a triple needs, and what the bound of boxes needs of each class.
     least: npt.NDArray[np.float32]
+    parameters: npt.NDArray[np.float32]
+    # What the tests and the bound of boxes read.
     addresses: npt.NDArray[np.int64]
+    bound_inputs: npt.NDArray[np.int64]
     # Of a triple that is rated.
     grid: npt.NDArray[np.int64]
     boxes: npt.NDArray[np.int64]
@@ -103,18 +124,26 @@ class Scratch(NamedTuple):
     def allocate(cls, table: TripleTable, tile: int) -> "Scratch":
         """Allocate the memory for a table and so many second features at a time."""
         classes, rated, words = len(table.totals), len(table.rated), table.words.shape[1]
+        blocks, tile = len(table.lanes), tile + tile % 2
         pairs = (1 + rated, triple_kernel.PAIR_COUNTS, LANES)
+        halves = (rated, 2, triple_kernel.PAIR_COUNTS, LANES)
         return cls(
-            counts=np.zeros((classes, triple_kernel.TRIPLE_COUNTS, LANES), np.int32),
-            total=np.zeros((triple_kernel.TRIPLE_COUNTS, LANES), np.int32),
-            first=np.zeros((len(table.lanes), *pairs), np.float32),
-            second=np.zeros((tile, len(table.lanes), *pairs), np.float32),
+            counts=np.zeros((2, classes, triple_kernel.TRIPLE_COUNTS, LANES), np.int32),
+            total=np.zeros((2, triple_kernel.TRIPLE_COUNTS, LANES), np.int32),
+            first=np.zeros((blocks, 1, *pairs), np.float32),
+            second=np.zeros((blocks, tile, *pairs), np.float32),
+            first_halves=np.zeros((blocks, 1, *halves), np.int32),
+            second_halves=np.zeros((blocks, tile // 2, *halves), np.int32),
             left=np.zeros((tile, words, 4), np.uint32),
+            sides=np.zeros((tile, 1 + rated, box_bound.SIDES), np.float32),
             numbers=np.zeros((tile, rated, triple_kernel.PAIR_NUMBERS), np.float32),
+            box_numbers=np.zeros((tile // 2, rated, box_bound.NUMBERS, box_bound.SIDES), np.int32),
             cells=np.zeros((1 + rated, 3, 3)),
             skipped=np.zeros(tile, np.bool_),
             least=np.zeros(rated + 1, np.float32),
+            parameters=np.zeros((rated, box_bound.PARAMETERS), np.float32),
             addresses=np.zeros(triple_kernel.ADDRESSES, np.int64),
+            bound_inputs=np.zeros(box_bound.INPUTS, np.int64),
             grid=np.zeros((1 + classes, 3, 3, 3), np.int64),
             boxes=np.zeros((1 + classes, 5, 5, 5), np.int64),
             strengths=np.zeros(classes + 1),

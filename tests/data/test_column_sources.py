@@ -13,8 +13,8 @@ from pyarrow import feather, parquet
 from maabo_dist.data import column_blocks
 from maabo_dist.data.column_sources import ArrowSource, FrameSource, open_columns
 from maabo_dist.data.columns import Columns
-from maabo_dist.data.preparation import prepare
-from maabo_dist.data.readers import read_table
+from maabo_dist.data.preparation import frame_from_arrays, prepare
+from maabo_dist.data.readers import mask_texts, read_table
 from maabo_dist.errors import DatasetError
 from maabo_dist.settings import TableSettings
 from tests import factories
@@ -94,6 +94,73 @@ def test_a_file_whose_columns_have_no_names_is_read_whole(tmp_path):
     assert isinstance(source, FrameSource)
     assert source.names[0] == "column 1"
     assert source.notes == ("Column 1 has no name and is called 'column 1'.",)
+
+
+def save_array(path, array):
+    np.save(path, array)
+    return path
+
+
+def arrays():
+    """A matrix in both orders and both byte orders, and records of all kinds."""
+    random = np.random.default_rng(5)
+    matrix = np.where(random.random((ROWS, 7)) < 0.1, np.nan, random.normal(size=(ROWS, 7)).round(1))
+    matrix[:, 6] = random.integers(0, 2, ROWS)
+    frame = messy_frame()
+    records = np.empty(
+        ROWS,
+        [("a", "f2"), ("whole", ">i4"), ("true", "?"), ("date", "M8[ns]"), ("text", "U4"), ("b", "f8"), ("x6", "U3")],
+    )
+    for name, cells in {
+        "a": frame["a"].to_numpy(),
+        "whole": frame["whole"].to_numpy(),
+        "true": frame["true"].fillna(False).to_numpy(bool),
+        "date": frame["date"].to_numpy(),
+        "text": frame["text"].fillna("NA").to_numpy(),
+        "b": frame["number"].to_numpy(),
+        "x6": frame["y"].to_numpy(),
+    }.items():
+        records[name] = cells
+    return {"C": matrix, "F": np.asfortranarray(matrix), "other bytes": matrix.astype(">f4"), "records": records}
+
+
+@pytest.mark.parametrize("kind", ["C", "F", "other bytes", "records"])
+@pytest.mark.parametrize("options", [{}, {"impute": "drop"}, {"na_values": ("?",)}])
+def test_an_array_in_blocks_is_prepared_as_its_frame(tmp_path, monkeypatch, kind, options):
+    array, given = arrays()[kind], TableSettings(target="x6", **options)
+    source = open_columns(save_array(tmp_path / "t.npy", array), na_values=given.na_values)
+    by_block = prepare(source, given)
+
+    monkeypatch.undo()
+    frame = (
+        frame_from_arrays(array.astype("f8"))
+        if kind != "records"
+        else pd.DataFrame({name: array[name].astype(array.dtype[name].newbyteorder("=")) for name in array.dtype.names})
+    )
+    frame = mask_texts(frame, ("NA", *given.na_values))
+    whole = prepare(frame, given)
+    assert source.names == list(frame.columns)
+    assert by_block.columns.fingerprint == whole.columns.fingerprint
+    assert (by_block.notes, by_block.encoder) == (whole.notes, whole.encoder)
+    assert prepare(read_table(source.path, na_values=given.na_values), given).columns.fingerprint == (
+        whole.columns.fingerprint
+    )
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.zeros(5), r"of the shape \(5,\)\. Save a matrix"),
+        (np.zeros((5, 2, 2)), r"of the shape \(5, 2, 2\)"),
+        (np.zeros((0, 3)), "no cells"),
+        (np.zeros((5, 2), complex), "of type complex128 cannot be read"),
+        (np.zeros(5, [("a", "f8"), ("b", "f8", 3)]), "column 'b' of type"),
+        (np.array([[1, "a"]], object), "cannot be read as NPY"),
+    ],
+)
+def test_an_array_that_is_no_table_is_refused(tmp_path, array, message):
+    with pytest.raises(DatasetError, match=message):
+        open_columns(save_array(tmp_path / "t.npy", array))
 
 
 def test_a_damaged_file_is_an_error_with_its_name(tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maabo_dist.data.columns import Columns, Feature, FeatureKind
-from maabo_dist.data.split import split_rows
+from maabo_dist.data.split import Split, split_rows
 from maabo_dist.screens.blocks import count_triples, triple_blocks
 from maabo_dist.screens.pairs import BitTable
 from maabo_dist.screens.triples import Triples, least_strength, screen_triples
@@ -55,6 +55,40 @@ def test_the_strongest_are_kept_whatever_the_bounds_skip(seed, classes, most, fl
     kept = everything.strengths > floor
     expected = Triples(everything.kinds[kept], everything.features[kept], everything.strengths[kept])
     assert as_dict(strongest) == as_dict(Triples.strongest([expected], most))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.integers(2, 3),
+    st.sampled_from([1, 63, 64, 300, 2100, 8191, 32767, 32768]),
+    st.floats(0.002, 0.998),
+    st.floats(0.0, 1.0),
+)
+def test_the_bound_of_boxes_skips_no_strong_triple(seed, classes, rows, share, effect):
+    """With any share of the classes and any values, from rows that counts are scaled for to more than that."""
+    table = a_table_with_boxes(np.random.default_rng(seed), classes, rows, share, effect)
+    everything = screen_triples(table, 10_000, floor=0.0)
+
+    for most, quantile in ((1, 0.0), (5, 0.0), (10_000, 0.9), (10_000, 0.5)):
+        floor = float(np.quantile(everything.strengths, quantile)) if quantile and len(everything) else 0.0
+        kept = everything.strengths > floor
+        expected = Triples(everything.kinds[kept], everything.features[kept], everything.strengths[kept])
+        assert as_dict(screen_triples(table, most, floor=floor)) == as_dict(Triples.strongest([expected], most))
+
+
+def a_table_with_boxes(random, classes, rows, share, effect):
+    """Few or many values in each feature; a box of three of them has its own share of the first class."""
+    matrix = np.floor(
+        random.random((19, rows)) ** random.choice([0.5, 1, 3], (19, 1)) * random.choice([2, 3, 50], (19, 1))
+    )
+    above = matrix > np.median(matrix, axis=1, keepdims=True)
+    box = above[3] & above[8] & ~above[17]
+    first = random.random(rows) < np.where(box, share + effect * (1 - 2 * share), share)
+    labels = np.where(first, 0, random.integers(1, classes, rows)).astype(np.int32)
+    features = tuple(Feature(f"x{k}", f"x{k}", FeatureKind.NUMBER) for k in range(len(matrix)))
+    columns = Columns.from_matrix(matrix, labels, features, tuple(map(str, range(classes))), "y")
+    return BitTable.build(columns, Split(np.arange(rows), np.arange(0), np.arange(0)))
 
 
 @settings(max_examples=20, deadline=None)

@@ -147,14 +147,14 @@ def test_many_rows_are_sampled_for_trees(rows, preset, sampled):
 @pytest.mark.parametrize(
     ("features", "settings", "text"),
     [
-        (1000, {}, "and all 166,167,000 triples, some 6.9 s on one core"),
+        (1000, {}, "and all 166,167,000 triples, some 4.7 s on one core"),
         (
             3000,
             {},
-            ", not all 4.5×10⁹ triples, some 179 s on one core, longer than the search (--complete triples",
+            ", not all 4.5×10⁹ triples, some 123 s on one core, longer than the search (--complete triples",
         ),
         (300, {"complete": "pairs"}, "single features and pairs (--complete pairs), as there are"),
-        (300, {"complete": "triples"}, "and all 4,455,100 triples, some 0.2 s on one core (--complete)"),
+        (300, {"complete": "triples"}, "and all 4,455,100 triples, some 0.1 s on one core (--complete)"),
     ],
 )
 def test_the_screen_of_triples_is_explained_with_its_cost(features, settings, text):
