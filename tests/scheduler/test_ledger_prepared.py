@@ -88,6 +88,28 @@ def test_the_error_of_a_deferred_statement_is_raised_by_the_commit(ledger):
     assert values(ledger) == {"a", "b"}
 
 
+def test_deferred_executions_of_several_statements_are_all_done_in_order(ledger):
+    rename = text("UPDATE maabo_meta SET value = value || :more WHERE key = :key")
+    with ledger.database.write() as connection:
+        add(connection, "a", "b")
+        for _ in range(2):
+            connection.execute(rename, {"key": "test a", "more": "1"})
+
+    with ledger.database.write() as connection:
+        with deferred(connection):
+            add(connection, "c", "d")
+            for number in "234":
+                connection.execute(rename, {"key": "test a", "more": number})
+            add(connection, "e")
+            connection.execute(rename, {"key": "test e", "more": "!"})
+        seen = connection.execute(SELECT, {"key": "test a"}).scalar()
+        with deferred(connection):
+            connection.execute(rename, {"key": "test a", "more": "5"})
+
+    assert seen == "a11234"
+    assert values(ledger) == {"a112345", "b", "c", "d", "e!"}
+
+
 def test_the_error_of_a_deferred_statement_is_raised_by_the_next_statement(ledger):
     with ledger.database.write() as connection:
         add(connection, "a", "b")
