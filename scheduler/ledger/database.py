@@ -168,6 +168,11 @@ def of_tenant(table: Table, tenant: str | None) -> list[ColumnElement[bool]]:
     return [] if tenant is None else [table.c.tenant == tenant]
 
 
+def owner_key(kind: str, owner: str) -> str:
+    """The key of a scheduler's row of a kind in the table `meta`: names of hosts may be longer than keys."""
+    return f"{kind}{sha256(owner.encode()).hexdigest()[:32]}"
+
+
 def upsert(table: Table, *changing: str) -> dict[str, Any]:
     """Statements, by dialect, that insert rows or update these columns of existing ones."""
     statements: dict[str, Any] = {}
