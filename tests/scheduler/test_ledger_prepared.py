@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from scheduler.ledger import prepared
-from scheduler.ledger.database import DuplicateError, LedgerError, deferred
+from scheduler.ledger.database import NETWORK_TIMEOUT, DuplicateError, LedgerError, deferred
 from scheduler.ledger.prepared import PreparingConnection
 from tests.ledgers import a_job, opened
 
@@ -168,3 +168,15 @@ def test_a_snapshot_does_not_see_later_commits(ledger):
 
         assert connection.execute(SELECT, {"key": "test later"}).scalar() is None
     assert values(ledger) == {"later"}
+
+
+def test_the_server_notices_in_seconds_that_the_host_of_a_session_is_gone(ledger):
+    """Also in the middle of a statement, whose transaction keeps its locks. By default, that takes two hours."""
+    with ledger.database.read() as connection:
+        idle, interval, count, unsent = (
+            int(connection.execute(text(f"SELECT setting FROM pg_settings WHERE name = '{name}'")).scalar())
+            for name in ("tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "tcp_user_timeout")
+        )
+
+    assert idle + interval * count == NETWORK_TIMEOUT
+    assert unsent == 1000 * NETWORK_TIMEOUT
