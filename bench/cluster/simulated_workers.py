@@ -18,7 +18,7 @@ from time import process_time, time
 import numpy as np
 
 from bench import tables
-from maabo_dist.cluster.streams import BODY, HEADER, results_stream
+from maabo_dist.cluster.streams import answer_entry, results_stream
 from maabo_dist.contract import names
 from maabo_dist.contract.job import WorkerRecord
 from maabo_dist.contract.messages import EvaluationAnswer
@@ -78,8 +78,8 @@ class SimulatedWorkers:
                 _, _, answers = heapq.heappop(self._busy)
                 self._free += 1
                 for answer in answers:
-                    fields = {HEADER: answer.model_dump_json(), BODY: _trees(answer.stop - answer.start, self._size)}
-                    pipe.xadd(results_stream(settings, answer.job), fields)
+                    trees = _trees(answer.stop - answer.start, self._size)
+                    pipe.xadd(results_stream(settings, answer.job), answer_entry(answer, trees))
             pipe.execute()
         answered = self._free > free
         for message in (redis.rpop(self._queue, self._free) or []) if self._free else []:

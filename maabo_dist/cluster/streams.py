@@ -1,10 +1,11 @@
 """The Redis connection, and the streams to the schedulers: answers of workers, and requests of clients.
 
-A stream entry is a JSON header and, for trees, pairs and rules, a body of bytes.
+A stream entry is a JSON header and, for trees, pairs and rules, a body of bytes. Answers have a checksum of both.
 """
 
 import json
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import redis
@@ -29,15 +30,17 @@ from maabo_dist.errors import FormatError
 HEADER, RULES_HEADER, SCREEN_HEADER, SHUFFLE_HEADER = b"header", b"mined", b"screened", b"shuffled"
 COUNT_HEADER = b"counted"
 BODY = b"body"
+# Of an answer; those of workers of release 0.1.0 have none.
+CHECKSUM = b"checksum"
 
-_HEADERS = {
+Answer = EvaluationAnswer | RulesAnswer | ScreenAnswer | ShuffleAnswer | CountAnswer
+_HEADERS: dict[type[Answer], bytes] = {
     EvaluationAnswer: HEADER,
     RulesAnswer: RULES_HEADER,
     ScreenAnswer: SCREEN_HEADER,
     ShuffleAnswer: SHUFFLE_HEADER,
     CountAnswer: COUNT_HEADER,
 }
-Answer = EvaluationAnswer | RulesAnswer | ScreenAnswer | ShuffleAnswer | CountAnswer
 
 # Short, because a process has several connections and detects one after another that they are dead.
 SOCKET_SECONDS = 5
@@ -72,9 +75,31 @@ def send_answers(client: Any, settings: ClusterSettings, answers: Sequence[tuple
     stream = results_stream(settings, answers[0][0].job)
     with client.pipeline(transaction=False) as pipe:
         for answer, body in answers:
-            pipe.xadd(stream, {_HEADERS[type(answer)]: answer.model_dump_json(), BODY: body})
+            pipe.xadd(stream, answer_entry(answer, body))
         pipe.expire(stream, STREAM_SECONDS)
         pipe.execute()
+
+
+def answer_entry(answer: Answer, body: bytes = b"") -> dict[bytes, bytes]:
+    """Return the fields of an answer in a stream."""
+    field, header = _HEADERS[type(answer)], answer.model_dump_json().encode()
+    return {field: header, BODY: body, CHECKSUM: _checksum(field, header, body)}
+
+
+def read_entry(fields: Mapping[bytes, bytes]) -> tuple[Answer, bytes]:
+    """Return an answer and its body. Raise FormatError if the header is invalid, or if either was damaged."""
+    kind = next((kind for kind, field in _HEADERS.items() if field in fields), EvaluationAnswer)
+    field = _HEADERS[kind]
+    header, body = fields.get(field, b""), fields.get(BODY, b"")
+    answer = kind.read(header)
+    if CHECKSUM in fields and fields[CHECKSUM] != _checksum(field, header, body):
+        raise FormatError(f"The answer is damaged: its checksum does not match its {len(body):,} bytes.")
+    return answer, body
+
+
+def _checksum(field: bytes, header: bytes, body: bytes) -> bytes:
+    """Detect damage. A worker's user of Redis can forge answers, with or without a checksum."""
+    return b"%08x" % zlib.crc32(body, zlib.crc32(header, zlib.crc32(field)))
 
 
 def send_request(client: Any, settings: ClusterSettings, request: Request) -> None:

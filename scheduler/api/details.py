@@ -54,13 +54,13 @@ def new_details(api: ApiState, row: JobRow) -> JobDetails:
 
 
 def _details(api: ApiState, row: JobRow, live: "_Live") -> JobDetails:
-    status = _status(row, live)
-    return JobDetails.model_construct(
-        **dict(status),
+    fields = _status_fields(row, live)
+    return JobDetails(
+        **fields,
         table=row.spec.dataset.settings,
         settings=row.spec.settings,
         correlation=row.spec.correlation,
-        funnel=None if status.rules is None else _find_funnel(api, row),
+        funnel=None if fields["rules"] is None else _find_funnel(api, row),
     )
 
 
@@ -160,15 +160,20 @@ def _find_live(api: ApiState, rows: Sequence[JobRow]) -> list[_Live]:
 
 
 def _status(row: JobRow, live: _Live) -> Job:
+    return Job(**_status_fields(row, live))
+
+
+def _status_fields(row: JobRow, live: _Live) -> dict[str, Any]:
+    """Return the fields of `Job`."""
     record = row.record
-    with suppress(ValidationError):  # no record, or one of another version
-        record = JobRecord.model_validate_json(live.record or b"").model_copy(update={"state": row.state})
-    if (
-        live.outage is not None
-    ):  # its record may be older: the scheduler cannot write to Redis if that is what is missing
+    if live.record is not None:
+        with suppress(ValidationError):  # a record of another version
+            record = JobRecord.model_validate_json(live.record).model_copy(update={"state": row.state})
+    if live.outage is not None:
+        # The record may be older: the scheduler cannot write to Redis if that is what is missing.
         record = record.model_copy(update={"obstacle": live.outage})
     owner = {"wanted": row.command, "dataset": row.spec.dataset_id, "title": row.title, "note": row.note}
-    return Job(**progress_fields(record), **owner)
+    return progress_fields(record) | owner
 
 
 Rendered = tuple[JobRow, _Live, bytes]

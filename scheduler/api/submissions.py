@@ -19,7 +19,7 @@ from maabo_dist.errors import InputError, MaaboError, SettingsError
 from scheduler.api.datasets import unknown_dataset
 from scheduler.api.dependencies import ApiState, Caller
 from scheduler.api.details import new_details, render_details
-from scheduler.api.plans import PlanRequest, settle
+from scheduler.api.plans import PlanRequest, count_trees
 from scheduler.api.problems import ForbiddenError
 from scheduler.api.tables import ColumnsRequest, Key, PreparedColumns
 from scheduler.ledger.jobs import queued_job
@@ -65,11 +65,11 @@ class SubmittedDocument:
     def to_request(self, table: DatasetRow, columns: PreparedColumns, digest: str) -> SubmissionRequest:
         """Return the job for the ledger, if the settings fit the table."""
         body = self.body
-        plan = settle(body, columns)
+        trees = count_trees(body, columns)
         reference = DatasetRef(
             fingerprint=columns.fingerprint, name=table.name, settings=body.table, notes=columns.notes
         )
-        return self._request(table, reference, digest, plan.trees)
+        return self._request(table, reference, digest, trees)
 
     def to_sampling_request(self, dataset: str, digest: str) -> SubmissionRequest:
         """Return the job on a directory for the ledger; the number of trees is known once its sample is drawn."""
@@ -132,9 +132,7 @@ def submit_all(api: ApiState, documents: Sequence[SubmittedDocument]) -> dict[Su
             if wanted.table.format == DIRECTORY:
                 requests[document] = document.to_sampling_request(wanted.table.id, digest)
                 continue
-            if document.columns is None and wanted.key not in found:
-                found[wanted.key] = api.tables.find(wanted)
-            columns = document.columns or found[wanted.key]
+            columns = document.columns or _find_columns(api, wanted, found)
             if columns is None:
                 outcomes[document] = wanted
             else:
@@ -149,6 +147,16 @@ def submit_all(api: ApiState, documents: Sequence[SubmittedDocument]) -> dict[Su
         else:
             submissions[document] = outcome
     return outcomes | _describe(api, submissions)
+
+
+def _find_columns(
+    api: ApiState, wanted: ColumnsRequest, found: dict[Key, PreparedColumns | None]
+) -> PreparedColumns | None:
+    """Return columns that were prepared before; `found` has those of other documents."""
+    key = wanted.key
+    if key not in found:
+        found[key] = api.tables.find(wanted)
+    return found[key]
 
 
 def _columns_request(document: SubmittedDocument, tables: dict[str, DatasetRow]) -> ColumnsRequest:

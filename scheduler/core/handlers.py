@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.store import StoreError
-from maabo_dist.cluster.streams import BODY, COUNT_HEADER, HEADER, RULES_HEADER, SCREEN_HEADER, SHUFFLE_HEADER, Answer
+from maabo_dist.cluster.streams import Answer, read_entry
 from maabo_dist.contract.decoding import decode_json
 from maabo_dist.contract.messages import (
     MAX_REASON,
@@ -308,16 +308,9 @@ def explain_answer(answer: BlockAnswer) -> str:
 
 def read_answer(fields: Mapping[bytes, bytes]) -> tuple[Answer, bytes]:
     """Return the answer and its body: packed data or a result document. Raise FormatError if it is invalid."""
-    body = fields.get(BODY, b"")
-    if SCREEN_HEADER in fields:
-        return ScreenAnswer.read(fields[SCREEN_HEADER]), body
-    if SHUFFLE_HEADER in fields:
-        return ShuffleAnswer.read(fields[SHUFFLE_HEADER]), body
-    if COUNT_HEADER in fields:
-        return CountAnswer.read(fields[COUNT_HEADER]), body
-    if RULES_HEADER not in fields:
-        return EvaluationAnswer.read(fields.get(HEADER, b"")), body
-    answer = RulesAnswer.read(fields[RULES_HEADER])
+    answer, body = read_entry(fields)
+    if not isinstance(answer, RulesAnswer):
+        return answer, body
     if answer.counting:
         PassPlan.parse(body)
     elif answer.kind == "done" and answer.shuffles is None:

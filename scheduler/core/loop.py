@@ -34,6 +34,7 @@ from scheduler.core.rules_handler import RulesHandler
 from scheduler.ledger.leases import Lease
 from scheduler.ledger.presence import CHECK_SECONDS as PRESENCE_SECONDS
 from scheduler.ledger.presence import Presence
+from scheduler.ledger.schema import MAX_OWNER
 from scheduler.messaging.intake import Entry, Intake
 from scheduler.messaging.publishers import MetricsPublisher, StatusPublisher, TaskPublisher
 from scheduler.resources import BrokerError, Resources
@@ -83,7 +84,8 @@ class Scheduler:
         }
         self._intake = Intake(resources, self._status, self._publisher)
         # Unlike `owner`, it is not used again by the next process in the same container.
-        holder = f"{owner}:{uuid4().hex[:8]}"
+        # The end of a long name tells more: names of hosts can have 64 characters.
+        holder = f"{owner}:{uuid4().hex[:8]}"[-MAX_OWNER:]
         self._presence = Presence(resources.ledger.database, holder)
         self._slots = JobSlots(resources, holder)
         self._maintenance = Maintenance(resources, self._status, self._publisher)

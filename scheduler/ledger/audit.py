@@ -1,7 +1,7 @@
 """`Audit`: an append-only log of who did what. The database refuses to change or delete its entries."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Select, insert, select
@@ -87,6 +87,7 @@ class Audit(LedgerTopic):
 
 def append_entries(connection: Connection, *entries: AuditEntry | None) -> None:
     """Append entries in the transaction of the actions that they describe."""
-    values = [asdict(entry) for entry in entries if entry is not None]
+    names = AuditEntry.__slots__
+    values = [{name: getattr(entry, name) for name in names} for entry in entries if entry is not None]
     if values:
         connection.execute(_INSERT, values)

@@ -41,6 +41,16 @@ SQLITE_TIMEOUT = 10.0
 # a client that does not respond. Shorter than a lease, so that a lost scheduler's locks are gone when its leases are.
 NETWORK_TIMEOUT = 10
 _KEEPALIVE = {"TCP_KEEPIDLE": 4, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": NETWORK_TIMEOUT * 1000}
+# A scheduler that is frozen or cut off in a transaction must not block the others. In the middle of a statement, only
+# the keepalive of the server shows that it is gone: by default, after two hours.
+_SESSION = {
+    "lock_timeout": "10s",
+    "idle_in_transaction_session_timeout": f"{NETWORK_TIMEOUT}s",
+    "tcp_keepalives_idle": _KEEPALIVE["TCP_KEEPIDLE"],
+    "tcp_keepalives_interval": _KEEPALIVE["TCP_KEEPINTVL"],
+    "tcp_keepalives_count": _KEEPALIVE["TCP_KEEPCNT"],
+    "tcp_user_timeout": _KEEPALIVE["TCP_USER_TIMEOUT"],
+}
 
 
 # How a transaction of each purpose begins on PostgreSQL; without one, each statement is a transaction.
@@ -168,6 +178,11 @@ def of_tenant(table: Table, tenant: str | None) -> list[ColumnElement[bool]]:
     return [] if tenant is None else [table.c.tenant == tenant]
 
 
+def owner_key(kind: str, owner: str) -> str:
+    """The key of a scheduler's row of a kind in the table `meta`: names of hosts may be longer than keys."""
+    return f"{kind}{sha256(owner.encode()).hexdigest()[:32]}"
+
+
 def upsert(table: Table, *changing: str) -> dict[str, Any]:
     """Statements, by dialect, that insert rows or update these columns of existing ones."""
     statements: dict[str, Any] = {}
@@ -249,10 +264,8 @@ def _set_keepalive(connection: Any, _record: object) -> None:
 
 
 def _prepare_postgresql(connection: Any, _record: object) -> None:
-    # A scheduler that is frozen or cut off in a transaction must not block the others.
     cursor = connection.cursor()
-    for setting in ("lock_timeout = '10s'", f"idle_in_transaction_session_timeout = '{NETWORK_TIMEOUT}s'"):
-        cursor.execute(f"SET {setting}")
+    cursor.execute("; ".join(f"SET {name} = '{value}'" for name, value in _SESSION.items()))
     cursor.close()
     connection.commit()
 

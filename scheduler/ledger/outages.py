@@ -1,13 +1,12 @@
 """`Outages`: what schedulers cannot use at the moment. API servers show it, even if Redis is what is missing."""
 
 import json
-from hashlib import sha256
 
 from pydantic import ValidationError
 from sqlalchemy import delete, select
 
 from maabo_dist.contract.job import Obstacle
-from scheduler.ledger.database import LedgerTopic, upsert
+from scheduler.ledger.database import LedgerTopic, owner_key, upsert
 from scheduler.ledger.schema import meta
 
 _PREFIX = "outage:"
@@ -22,14 +21,14 @@ class Outages(LedgerTopic):
     def write(self, owner: str, outage: Obstacle, now: float) -> None:
         """Record an outage of a scheduler, or that it continues; `now` is the time of the database."""
         value = {"owner": owner, "written": now, "outage": outage.model_dump(mode="json")}
-        row = {"key": _key(owner), "value": json.dumps(value)}
+        row = {"key": owner_key(_PREFIX, owner), "value": json.dumps(value)}
         with self._database.write() as connection:
             connection.execute(_UPSERT[connection.dialect.name], [row])
 
     def clear(self, owner: str) -> None:
         """Record that the outage of a scheduler is over."""
         with self._database.write() as connection:
-            connection.execute(delete(meta).where(meta.c.key == _key(owner)))
+            connection.execute(delete(meta).where(meta.c.key == owner_key(_PREFIX, owner)))
 
     def current(self) -> list[Obstacle]:
         """The outages of all schedulers."""
@@ -41,11 +40,6 @@ class Outages(LedgerTopic):
         with self._database.read() as connection:
             rows = connection.execute(query).all()
         return dict(outage for row in rows if (outage := _read(row.value, row.now)) is not None)
-
-
-def _key(owner: str) -> str:
-    """The key of a scheduler's row: names of hosts may be longer than keys."""
-    return f"{_PREFIX}{sha256(owner.encode()).hexdigest()[:32]}"
 
 
 def _read(text: str, now: float) -> tuple[str, Obstacle] | None:

@@ -44,6 +44,7 @@ class PreparingConnection(Connection):  # type: ignore[misc]  # has no types
         self._statements: OrderedDict[str, _Statement] = OrderedDict()
         self._unread: list[Context] = []  # of statements that were sent, and whose responses were not read yet
         self.defers = False  # send prepared statements with the next one that is not deferred
+        self._deferred: _Statement | None = None  # the one that was sent last, if the server need not respond to it yet
         super().__init__(*args, **options)
 
     def cursor(self) -> Cursor:
@@ -79,10 +80,15 @@ class PreparingConnection(Connection):  # type: ignore[misc]  # has no types
 
     def execute_simple(self, statement: str) -> Any:
         """Execute a statement; pg8000 expects none with parameters here."""
-        return self._execute(statement) if isinstance(statement, _Execution) else super().execute_simple(statement)
+        if isinstance(statement, _Execution):
+            return self._execute(statement)
+        self._request_responses()
+        return super().execute_simple(statement)
 
     def _execute(self, execution: _Execution) -> Any:
         statement = self._statements.get(execution)
+        if statement is None or statement is not self._deferred or not self.defers:
+            self._request_responses()
         if statement is None:
             text, _ = convert_paramstyle("format", execution, execution.parameters)
             self._remember(str(execution), _Statement(text))
@@ -102,13 +108,20 @@ class PreparingConnection(Connection):  # type: ignore[misc]  # has no types
             raise
 
     def _defer(self, statement: _Statement, parameters: Sequence[str | None]) -> Context:
+        """Send a statement. The server responds to several executions of a statement together."""
         name, columns, readers = statement.prepared or (b"", None, None)
-        context = Context(columns=columns, input_funcs=readers, statement=statement.text)
+        if statement is not self._deferred:
+            self._deferred = statement
+            self._unread.append(Context(columns=columns, input_funcs=readers, statement=statement.text))
         self.send_BIND(name, parameters)
         self.send_EXECUTE()
-        self._send_message(SYNC, b"")
-        self._unread.append(context)
-        return context
+        return self._unread[-1]
+
+    def _request_responses(self) -> None:
+        """Have the server respond to the deferred executions, before anything else is sent."""
+        if self._deferred is not None:
+            self._deferred = None
+            self._send_message(SYNC, b"")
 
     def _remember(self, text: str, statement: _Statement) -> None:
         self._statements[text] = statement

@@ -23,7 +23,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.cluster.settings import MAX_LEASE_SECONDS
-from scheduler.ledger.database import Database, translate_errors, upsert
+from scheduler.ledger.database import Database, owner_key, translate_errors, upsert
 from scheduler.ledger.jobs import UNENDED
 from scheduler.ledger.schema import jobs, meta
 
@@ -35,7 +35,7 @@ CHECK_SECONDS = 0.5
 # another at its next check, or as soon as it can connect again. It is not gone before this time has passed.
 GRACE_SECONDS = 1.5
 RESTART_GRACE_SECONDS = 2.5
-_PREFIX = "scheduler session:"
+_PREFIX = "session:"
 _UPSERT = upsert(meta, "value")
 # A session: its process, and when it began. Not as a date, which each session formats by its own settings.
 _NAME = "pid || ' ' || extract(epoch FROM backend_start)"
@@ -132,7 +132,7 @@ class _Sessions:
     """Sessions of the server that schedulers keep open."""
 
     def __init__(self, database: Database, owner: str, clock: Callable[[], float]) -> None:
-        self._database, self._key, self._clock = database, f"{_PREFIX}{owner}", clock
+        self._database, self._key, self._clock = database, owner_key(_PREFIX, owner), clock
         self._connection: Any = None
         self._session: str | None = None
         self._missing_since: dict[str, float] = {}
@@ -151,7 +151,7 @@ class _Sessions:
 
     def is_gone(self, owner: str) -> bool:
         with self._database.read() as connection:
-            session = connection.execute(_FIND_SESSION, {"key": f"{_PREFIX}{owner}"}).one_or_none()
+            session = connection.execute(_FIND_SESSION, {"key": owner_key(_PREFIX, owner)}).one_or_none()
         if session is None or session.is_open:
             self._missing_since.pop(owner, None)
             return False
@@ -162,7 +162,7 @@ class _Sessions:
     def forget(self, owner: str) -> None:
         self._missing_since.pop(owner, None)
         with self._database.write() as connection:
-            connection.execute(delete(meta).where(meta.c.key == f"{_PREFIX}{owner}"))
+            connection.execute(delete(meta).where(meta.c.key == owner_key(_PREFIX, owner)))
 
     def close(self) -> None:
         with suppress(Exception), self._database.write() as connection:

@@ -22,6 +22,7 @@ from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeDecorator
 
 VERSION = 6
+MAX_OWNER = 80  # characters of the name of a scheduler
 
 
 class _UserString(TypeDecorator[str]):
@@ -92,7 +93,7 @@ jobs = _table(
     Column("work", String(64)),  # SHA-256 of everything that decides the result
     Column("dataset", String(64)),  # id of the uploaded table, if any
     Column("correlation", _UserString(200)),  # the correlation id of the request
-    Column("owner", String(80)),
+    Column("owner", String(MAX_OWNER)),
     Column("fence", BigInteger, nullable=False),
     Column("lease_until", Double, nullable=False),
     Column("title", _UserString(200)),  # the owner's name for the job

@@ -4,9 +4,9 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Executable, bindparam, func, insert, literal, select, union_all
+from sqlalchemy import ColumnElement, Connection, Executable, bindparam, func, insert, literal, select, union_all
 
 from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.errors import InputError
@@ -15,6 +15,8 @@ from scheduler.ledger.database import DuplicateError, LedgerTopic, deferred, loc
 from scheduler.ledger.jobs import OPEN, UNENDED, new_row
 from scheduler.ledger.schema import jobs, keys
 from scheduler.ledger.tenants import QuotaError, read_quotas
+
+Item = TypeVar("Item")
 
 ATTEMPTS = 5
 MAX_PARTS = 64  # of a compound statement; SQLite accepts 500
@@ -205,8 +207,8 @@ def _find_jobs(
         parts = min(MAX_PARTS, 1 << max(len(pairs) - 1, 0).bit_length())
         some, pairs = pairs[:parts], pairs[parts:]
         some_ids, remaining = remaining[:parts], remaining[parts:]
-        padded = some + [("", "")] * (parts - len(some))
-        values: dict[str, Any] = {"ids": some_ids + [""] * (parts - len(some_ids))}
+        padded = _pad(some, parts, ("", ""))
+        values: dict[str, str] = {f"id_{number}": job for number, job in enumerate(_pad(some_ids, parts, ""))}
         values |= {f"tenant_{number}": tenant for number, (tenant, _) in enumerate(padded)}
         values |= {f"work_{number}": work for number, (_, work) in enumerate(padded)}
         for row in connection.execute(_select_jobs(parts), values):
@@ -217,13 +219,19 @@ def _find_jobs(
     return existing, newest
 
 
+def _pad(items: list[Item], length: int, item: Item) -> list[Item]:
+    return items + [item] * (length - len(items))
+
+
 @cache
 def _select_jobs(parts: int) -> Executable:
     """Select the jobs of several ids, and the newest usable job of each of several tenants and works."""
     columns = (jobs.c.tenant, jobs.c.work, jobs.c.id)
-    by_id = select(*columns, literal(1).label("by_id")).where(jobs.c.id.in_(bindparam("ids", expanding=True)))
+    numbers = range(parts)
+    # Not an expanding parameter: to expand it takes longer than to execute the statement.
+    ids: list[ColumnElement[str]] = [bindparam(f"id_{n}") for n in numbers]
+    by_id = select(*columns, literal(1).label("by_id")).where(jobs.c.id.in_(ids))
     usable = jobs.c.state.not_in([JobState.FAILED, JobState.CANCELLED]) & (jobs.c.command != "cancel")
     newest = select(*columns, literal(0).label("by_id")).order_by(jobs.c.created.desc(), jobs.c.id.desc()).limit(1)
-    numbers = range(parts)
     conditions = [(jobs.c.tenant == bindparam(f"tenant_{n}"), jobs.c.work == bindparam(f"work_{n}")) for n in numbers]
     return union_all(by_id, *(select(newest.where(*each, usable).subquery()) for each in conditions))

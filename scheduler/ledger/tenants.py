@@ -6,12 +6,13 @@ so a hash without salt reveals nothing about it.
 
 import json
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from hashlib import sha256
 from secrets import token_hex, token_urlsafe
 from time import monotonic
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Connection, Select, bindparam, delete, func, insert, literal, select, update
 
@@ -75,8 +76,10 @@ class Quotas(LedgerTopic):
             connection.execute(insert(quotas).values(asdict(row)))
 
 
-# Built once: to build a statement takes longer than to execute it.
-_SELECT_QUOTAS = select(quotas).where(quotas.c.tenant.in_(bindparam("tenants", expanding=True)))
+@cache
+def _select_quotas(tenants: int) -> Select[Any]:
+    """Select the limits of this many tenants. To build and expand a statement takes longer than to execute it."""
+    return select(quotas).where(quotas.c.tenant.in_([bindparam(f"tenant_{number}") for number in range(tenants)]))
 
 
 def read_quota(connection: Connection, tenant: str) -> QuotaRow:
@@ -86,8 +89,9 @@ def read_quota(connection: Connection, tenant: str) -> QuotaRow:
 
 def read_quotas(connection: Connection, tenants: Collection[str]) -> dict[str, QuotaRow]:
     """Return the limits of several tenants."""
-    names = {"tenants": [*tenants, EVERYONE]}
-    rows = {row["tenant"]: QuotaRow(**row) for row in connection.execute(_SELECT_QUOTAS, names).mappings()}
+    names = {f"tenant_{number}": tenant for number, tenant in enumerate([*tenants, EVERYONE])}
+    selected = connection.execute(_select_quotas(len(names)), names).mappings()
+    rows = {row["tenant"]: QuotaRow(**row) for row in selected}
     default = rows.get(EVERYONE, QuotaRow(EVERYONE))
     return {tenant: rows.get(tenant) or replace(default, tenant=tenant) for tenant in tenants}
 
@@ -142,8 +146,29 @@ def make_token(tenant: str, scopes: frozenset[str], now: float, *, name: str, se
     return NewToken(text, TokenRow(number, tenant, name, _hash(text), scopes, now, expires, None))
 
 
-# A token that was read this many seconds ago need not be read again.
+# A token or a table that was read this many seconds ago need not be read again.
 RECENT_SECONDS, MAX_RECENT = 1.0, 10_000
+Row = TypeVar("Row")
+
+
+class RecentRows(Generic[Row]):
+    """Rows that were read within the last second, by key."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, tuple[float, Row]] = {}
+
+    def find(self, key: str) -> Row | None:
+        """Return a row, unless it was read too long ago."""
+        read, row = self._rows.get(key, (0.0, None))
+        return row if monotonic() - read < RECENT_SECONDS else None
+
+    def add(self, rows: Mapping[str, Row], read: float) -> None:
+        """Add rows. `read` is the monotonic time before they were read."""
+        if len(self._rows) >= MAX_RECENT:
+            self._rows.clear()
+        self._rows |= {key: (read, row) for key, row in rows.items()}
+
+
 _SELECT_TOKENS = select(tokens).where(tokens.c.hash.in_(bindparam("hashes", expanding=True)))
 
 
@@ -152,8 +177,8 @@ class Tokens(LedgerTopic):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        # Tokens that were read lately, by hash, with the time; replaced by a new one whenever a token is revoked.
-        self._recent: dict[str, tuple[float, TokenRow]] = {}
+        # By hash; replaced by a new one whenever a token is revoked.
+        self._recent = RecentRows[TokenRow]()
 
     def add(self, row: TokenRow, entry: AuditEntry | None = None) -> None:
         """Store a token; its text is not stored."""
@@ -167,8 +192,7 @@ class Tokens(LedgerTopic):
 
     def find_recent(self, text: str) -> TokenRow | None:
         """Return the token of this text if it was read within the last second, and none was revoked here since."""
-        read, row = self._recent.get(_hash(text), (0.0, None))
-        return row if monotonic() - read < RECENT_SECONDS else None
+        return self._recent.find(_hash(text))
 
     def find_many(self, texts: Sequence[str]) -> dict[str, TokenRow]:
         """Return the tokens of these texts, valid or not."""
@@ -179,9 +203,7 @@ class Tokens(LedgerTopic):
         hashes = {"hashes": list(set(digests.values()))}
         with self._database.read() as connection:
             rows = {row["hash"]: _read_token(row) for row in connection.execute(_SELECT_TOKENS, hashes).mappings()}
-        if len(recent) >= MAX_RECENT:
-            recent.clear()
-        recent |= {digest: (now, row) for digest, row in rows.items()}
+        recent.add(rows, now)
         return {text: rows[digest] for text, digest in digests.items() if digest in rows}
 
     def of_tenant(self, tenant: str | None) -> list[TokenRow]:
@@ -195,7 +217,7 @@ class Tokens(LedgerTopic):
         with self._database.write() as connection:
             revoked = bool(connection.execute(valid.values(revoked=now)).rowcount)
             append_entries(connection, entry if revoked else None)
-        self._recent = {}  # a reader that is under way fills the former one
+        self._recent = RecentRows()  # a reader that is under way fills the former one
         return revoked
 
     def any_exist(self) -> bool:
@@ -231,6 +253,11 @@ class DatasetRow:
 
 class Datasets(LedgerTopic):
     """Reads and writes tables. A `tenant` of None stands for all tenants."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        # By id, without descriptions; replaced by a new one whenever a table is deleted. Nothing else changes tables.
+        self._recent = RecentRows[DatasetRow]()
 
     def add(self, row: DatasetRow) -> None:
         """Add a table whose file is in the store, if the tenant's quota allows."""
@@ -297,10 +324,20 @@ class Datasets(LedgerTopic):
         return _read_datasets(rows[0]) if rows else None
 
     def get_many(self, ids: Collection[str]) -> dict[str, DatasetRow]:
-        """Return those of these tables that exist, without their descriptions, which are long."""
-        with self._database.read() as connection:
-            rows = connection.execute(_SELECT_SHORT, {"ids": list(ids)}).mappings()
-            return {row["id"]: _read_datasets(row) for row in rows}
+        """Return those of these tables that exist, without their descriptions, which are long.
+
+        A table that another process has deleted within the last second may be among them.
+        """
+        recent, now = self._recent, monotonic()
+        tables = {each: row for each in ids if (row := recent.find(each)) is not None}
+        missing = [each for each in ids if each not in tables]
+        if missing:
+            with self._database.read() as connection:
+                rows = connection.execute(_SELECT_SHORT, {"ids": missing}).mappings()
+                new = {row["id"]: _read_datasets(row) for row in rows}
+            recent.add(new, now)
+            tables |= new
+        return tables
 
     def find_by_digest(self, tenant: str, digest: str) -> DatasetRow | None:
         """Return the tenant's table of this content, or None."""
@@ -319,6 +356,7 @@ class Datasets(LedgerTopic):
             if not connection.execute(one).rowcount:
                 return False
             connection.execute(delete(prepared_columns).where(prepared_columns.c.dataset == dataset))
+        self._recent = RecentRows()  # a reader that is under way fills the former one
         return True
 
     def bytes_stored(self, tenant: str) -> int:

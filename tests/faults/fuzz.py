@@ -1,6 +1,8 @@
 """`Fuzz` sends mutated messages, requests, answers and control messages to the processes of a cluster.
 
-Mutations that are valid again are not sent as requests and answers: they would be forged, and not malformed.
+Half of the answers have the checksum of what they were before the mutation. The others have none, like those of workers
+of release 0.1.0. Of these, and of requests, mutations that are valid again are not sent: they would be forged, and not
+malformed.
 """
 
 import base64
@@ -9,9 +11,21 @@ from contextlib import suppress
 from random import Random
 from uuid import UUID
 
-from maabo_dist.cluster.streams import BODY, COUNT_HEADER, HEADER, RULES_HEADER, SCREEN_HEADER, SHUFFLE_HEADER
+import numpy as np
+
+from maabo_dist.cluster.streams import (
+    BODY,
+    CHECKSUM,
+    COUNT_HEADER,
+    HEADER,
+    RULES_HEADER,
+    SCREEN_HEADER,
+    SHUFFLE_HEADER,
+    answer_entry,
+)
 from maabo_dist.contract import names
 from maabo_dist.contract.messages import (
+    MAX_SUBSETS,
     CountAnswer,
     EvaluatePart,
     EvaluationAnswer,
@@ -21,6 +35,8 @@ from maabo_dist.contract.messages import (
     ShuffleAnswer,
 )
 from maabo_dist.errors import FormatError
+from maabo_dist.trees.wire import unpack_forest
+from scheduler.core.handlers import read_answer
 from tests import servers
 from tests.faults.mutations import mutate_bytes, mutate_json
 from tests.faults.test_bad_messages import evaluate
@@ -42,11 +58,16 @@ def part_of(message):
     return {name: message[name] for name in EvaluatePart.model_fields}
 
 
-def is_object(data):
-    """True if these bytes are still a JSON object."""
-    with suppress(ValueError, RecursionError):
-        return isinstance(json.loads(data), dict)
-    return False
+def is_valid(entry):
+    """True if a search that awaits an answer could accept this one, which has no checksum."""
+    try:
+        answer, body = read_answer(entry)
+        if isinstance(answer, EvaluationAnswer):
+            count = min(max(0, answer.stop - answer.start), MAX_SUBSETS)
+            unpack_forest(body, np.zeros((count, MINING["subset_size"]), np.int32))
+    except FormatError:
+        return False
+    return isinstance(answer, EvaluationAnswer | RulesAnswer)
 
 
 class Fuzz:
@@ -142,17 +163,19 @@ class Fuzz:
         if field == HEADER and (tasks := self.world.ledger.search.tasks(job)):  # one that is perhaps still awaited
             task = self.random.choice(tasks)
             values |= {"batch": task.batch, "start": task.start, "stop": task.stop, "attempt": task.attempt}
+        entry = answer_entry(ANSWERS[field].read(values), body)
+        mutated = dict(entry)
         if self.random.random() < 0.5:
-            data = json.dumps(mutate_json(self.random, values)).encode()
-            with suppress(FormatError):
-                ANSWERS[field].read(data)
-                return
+            mutated[field] = json.dumps(mutate_json(self.random, values)).encode()
         else:
-            data = json.dumps(values).encode()
-            body = mutate_bytes(self.random, body) if body else self.random.randbytes(200)
-            if field == RULES_HEADER and is_object(body):  # it would be accepted
+            mutated[BODY] = mutate_bytes(self.random, body) if body else self.random.randbytes(200)
+        if mutated == entry:  # the trees of another task
+            return
+        if self.random.random() < 0.5:
+            del mutated[CHECKSUM]
+            if is_valid(mutated):
                 return
-        self.world.client.xadd(self.world.stream(job), {field: data, BODY: body})
+        self.world.client.xadd(self.world.stream(job), mutated)
         self.sent += 1
 
     def send_control(self):

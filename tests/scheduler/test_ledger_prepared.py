@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from scheduler.ledger import prepared
-from scheduler.ledger.database import DuplicateError, LedgerError, deferred
+from scheduler.ledger.database import NETWORK_TIMEOUT, DuplicateError, LedgerError, deferred
 from scheduler.ledger.prepared import PreparingConnection
 from tests.ledgers import a_job, opened
 
@@ -88,6 +88,28 @@ def test_the_error_of_a_deferred_statement_is_raised_by_the_commit(ledger):
     assert values(ledger) == {"a", "b"}
 
 
+def test_deferred_executions_of_several_statements_are_all_done_in_order(ledger):
+    rename = text("UPDATE maabo_meta SET value = value || :more WHERE key = :key")
+    with ledger.database.write() as connection:
+        add(connection, "a", "b")
+        for _ in range(2):
+            connection.execute(rename, {"key": "test a", "more": "1"})
+
+    with ledger.database.write() as connection:
+        with deferred(connection):
+            add(connection, "c", "d")
+            for number in "234":
+                connection.execute(rename, {"key": "test a", "more": number})
+            add(connection, "e")
+            connection.execute(rename, {"key": "test e", "more": "!"})
+        seen = connection.execute(SELECT, {"key": "test a"}).scalar()
+        with deferred(connection):
+            connection.execute(rename, {"key": "test a", "more": "5"})
+
+    assert seen == "a11234"
+    assert values(ledger) == {"a112345", "b", "c", "d", "e!"}
+
+
 def test_the_error_of_a_deferred_statement_is_raised_by_the_next_statement(ledger):
     with ledger.database.write() as connection:
         add(connection, "a", "b")
@@ -146,3 +168,15 @@ def test_a_snapshot_does_not_see_later_commits(ledger):
 
         assert connection.execute(SELECT, {"key": "test later"}).scalar() is None
     assert values(ledger) == {"later"}
+
+
+def test_the_server_notices_in_seconds_that_the_host_of_a_session_is_gone(ledger):
+    """Also in the middle of a statement, whose transaction keeps its locks. By default, that takes two hours."""
+    with ledger.database.read() as connection:
+        idle, interval, count, unsent = (
+            int(connection.execute(text(f"SELECT setting FROM pg_settings WHERE name = '{name}'")).scalar())
+            for name in ("tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "tcp_user_timeout")
+        )
+
+    assert idle + interval * count == NETWORK_TIMEOUT
+    assert unsent == 1000 * NETWORK_TIMEOUT

@@ -12,30 +12,32 @@ from tempfile import TemporaryDirectory
 import pytest
 from sqlalchemy import text
 
-from scheduler.ledger.database import LedgerError
+from scheduler.ledger.database import LedgerError, owner_key
 from scheduler.ledger.presence import CHECK_SECONDS, GRACE_SECONDS, RESTART_GRACE_SECONDS, Presence
+from scheduler.ledger.schema import MAX_OWNER
 from tests import servers
 from tests.ledgers import a_job, connected, opened
 
 pytestmark = pytest.mark.xdist_group("ledger")
 
+LONG_NAME = "h" * (MAX_OWNER - 17) + ":1234567:01234567"
 HOLDER = """
 import sys, time
 from scheduler.ledger import Ledger
-from scheduler.ledger.database import LedgerError
+from scheduler.ledger.database import LedgerError, owner_key
 from scheduler.ledger.presence import Presence
 ledger = Ledger(sys.argv[1])
-Presence(ledger.database, "one").refresh()
-assert ledger.leases.acquire("one", ledger.now, 500.0, limit=1)
+Presence(ledger.database, sys.argv[2]).refresh()
+assert ledger.leases.acquire(sys.argv[2], ledger.now, 500.0, limit=1)
 print("ready", flush=True)
 time.sleep(600)
 """
 
 
 @contextmanager
-def holder(url):
+def holder(url, owner="one"):
     """A process that holds a job."""
-    command = [sys.executable, "-c", HOLDER, url]
+    command = [sys.executable, "-c", HOLDER, url, owner]
     process = subprocess.Popen(command, cwd=servers.ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout.readline() == "ready\n"
@@ -53,15 +55,16 @@ def second(ledger):
     presence.close()
 
 
-def test_a_killed_scheduler_is_gone_and_its_jobs_can_be_taken(ledger, url, second):
+@pytest.mark.parametrize("owner", ["one", LONG_NAME], ids=["short", "long"])
+def test_a_killed_scheduler_is_gone_and_its_jobs_can_be_taken(ledger, url, second, owner):
     ledger.jobs.add([a_job(1)], 1.0)
-    with holder(url) as process:
+    with holder(url, owner) as process:
         assert second.find_gone() == []
         process.send_signal(signal.SIGKILL)
-        servers.wait_for(lambda: second.find_gone() == ["one"], GRACE_SECONDS + 10, what="its absence")
+        servers.wait_for(lambda: second.find_gone() == [owner], GRACE_SECONDS + 10, what="its absence")
 
-    assert ledger.leases.release_all("one") == 1
-    second.forget("one")
+    assert ledger.leases.release_all(owner) == 1
+    second.forget(owner)
     assert second.find_gone() == []
     assert [lease.fence for lease in ledger.leases.acquire("two", ledger.now, 10.0, limit=1)] == [2]
 
@@ -100,7 +103,7 @@ def two_schedulers(ledger):
 
 def end_session(url, owner):
     with connected(url) as connection:
-        where = f"FROM maabo_meta WHERE key = 'scheduler session:{owner}'"
+        where = f"FROM maabo_meta WHERE key = '{owner_key('session:', owner)}'"
         query = f"SELECT pg_terminate_backend(split_part(value, ' ', 1)::int, 5000) {where}"
         assert connection.execute(text(query)).scalar()
 

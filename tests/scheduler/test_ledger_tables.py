@@ -5,7 +5,8 @@ from functools import partial
 import pytest
 
 from maabo_dist.contract.job import JobState
-from scheduler.ledger.tenants import QuotaError, QuotaRow
+from scheduler.ledger import tenants
+from scheduler.ledger.tenants import Datasets, QuotaError, QuotaRow
 from tests.ledgers import TABLE, call_concurrently, opened
 from tests.scheduler.tenant_rows import a_job, a_table, end
 
@@ -32,6 +33,29 @@ def test_tables_are_listed_in_pages_even_if_some_are_deleted_in_between(ledger):
 
     assert [row.id for row in [*first, *second]] == ["t1", "t2", "t3", "t5", "t6", "t7"]
     assert [row.id for row in ledger.datasets.page(None, after="t2", limit=2)] == ["t4", "t5"]
+
+
+def test_a_table_that_was_read_lately_is_gone_as_soon_as_it_is_deleted_here(ledger):
+    for number in (1, 2):
+        ledger.datasets.add(a_table(number))
+    assert ledger.datasets.get_many(["t1"]).keys() == {"t1"}
+    assert ledger.datasets.get_many(["t1", "t2", "t3"]).keys() == {"t1", "t2"}
+
+    ledger.datasets.delete("ann", "t1")
+
+    assert ledger.datasets.get_many(["t1", "t2"]).keys() == {"t2"}
+
+
+def test_a_table_that_another_process_deletes_is_gone_within_a_second(ledger, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(tenants, "monotonic", lambda: now[0])
+    ledger.datasets.add(a_table(1))
+    assert ledger.datasets.get_many(["t1"])
+
+    Datasets(ledger.database).delete("ann", "t1")
+    now[0] += tenants.RECENT_SECONDS
+
+    assert ledger.datasets.get_many(["t1"]) == {}
 
 
 def test_the_store_keeps_tables_that_a_tenant_has(ledger):

@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from maabo_dist.cluster.store import FileStore
-from maabo_dist.cluster.streams import BODY, HEADER, RULES_HEADER, open_redis, results_stream
+from maabo_dist.cluster.streams import BODY, HEADER, RULES_HEADER, answer_entry, open_redis, results_stream
 from maabo_dist.contract import names
 from maabo_dist.contract.job import JobState
 from maabo_dist.contract.messages import RulesAnswer
@@ -134,6 +134,22 @@ def test_unreadable_rules_are_not_accepted_as_the_result_of_a_job(cluster, colum
         row = ended(ledger, job)
 
     assert (row.state, row.digest) == (JobState.DONE, digest_of(columns, QUICK))
+
+
+def test_rules_that_were_damaged_are_not_accepted_as_the_result_of_a_job(cluster, columns, client, tmp_path):
+    """The damaged document is valid JSON. It was the result of the job, with the digest of its header."""
+    with a_scheduler(cluster) as ledger, open_redis(cluster) as server:
+        with queues_paused(cluster, names.RULES_QUEUE):
+            job = submit(cluster, tmp_path, columns, **QUICK)
+            in_state(client, job, JobState.MINING)
+            header = RulesAnswer(kind="done", job=job, attempt=1, final=True, worker="other", digest="0" * 64)
+            entry = answer_entry(header, b'{"rules": [1]}')
+            server.xadd(results_stream(cluster, job), entry | {BODY: b'{"rules": [7]}'})
+            servers.wait_for(lambda: not server.xlen(results_stream(cluster, job)), what="an answer that is read")
+        row = ended(ledger, job)
+
+    assert (row.state, row.digest) == (JobState.DONE, digest_of(columns, QUICK))
+    assert "its checksum does not match" in last_refused(cluster)[1]
 
 
 # Outages at bad moments.
