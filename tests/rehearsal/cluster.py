@@ -19,7 +19,8 @@ _POSTGRES = """set -e
 bin=$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -1)
 $bin/initdb -U "$POSTGRES_USER" --pwfile="$POSTGRES_PASSWORD_FILE" $POSTGRES_INITDB_ARGS --no-sync >/dev/null
 echo "CREATE DATABASE maabo" | $bin/postgres --single -j postgres >/dev/null
-exec $bin/postgres -c listen_addresses=127.0.0.1 -c fsync=off -c unix_socket_directories=/run/postgresql"""
+exec $bin/postgres -c listen_addresses=127.0.0.1 -c fsync=off -c unix_socket_directories=/run/postgresql "$@"
+"""
 
 
 class Cluster:
@@ -104,7 +105,7 @@ class Cluster:
         self, definition: compose.Service, mounts: dict[str, tuple[Path, bool]], name: str, _: list[str] | None
     ) -> ContainerSpec:
         """Use this machine's Redis and PostgreSQL, with the command, the files and the user of the service."""
-        command = definition.command or ["sh", "-c", _POSTGRES]
+        command = ["sh", "-c", _POSTGRES, *definition.command]  # whose first word is the name of the program
         if definition.name == "redis":
             mounts = mounts | {"/opt/redis-server": (Path(redis_binary()), True)}
             command = ["/opt/redis-server", *definition.command[1:]]
