@@ -47,7 +47,10 @@ def _add_a_column(path, versions):
     _edit(
         path,
         (f"\nVERSION = {versions}\n", f"\nVERSION = {versions + 1}\n"),
-        ('    Column("owner", String(80)),\n', '    Column("owner", String(80)),\n    Column("mood", String(80)),\n'),
+        (
+            '    Column("owner", String(MAX_OWNER)),\n',
+            '    Column("owner", String(MAX_OWNER)),\n    Column("mood", String(80)),\n',
+        ),
         ("MIGRATIONS: dict[int, Callable[[Connection], None]] = {\n", migration % versions),
     )
 
