@@ -33,13 +33,14 @@ class RateLimits:
             return
         now = monotonic()
         with self._lock:
-            used = max(now, self._used_until.get(tenant, now)) + 1 / self._rate
-            if used - now > max(BURST_SECONDS, 1 / self._rate):
+            # Not `used_until - now`: rounding could make the first request of a tenant one too many.
+            used = max(0.0, self._used_until.get(tenant, now) - now) + 1 / self._rate
+            if used > max(BURST_SECONDS, 1 / self._rate):
                 raise RateLimitError(
                     f"The tenant sends more than {self._rate:g} requests a second.",
                     remedy="Send fewer requests, or follow jobs by their events instead of polling.",
                 )
-            self._used_until[tenant] = used
+            self._used_until[tenant] = now + used
             self._used_until.move_to_end(tenant)
             while len(self._used_until) > MAX_TENANTS:
                 self._used_until.popitem(last=False)

@@ -116,6 +116,11 @@ def test_a_tenant_that_sends_too_many_requests_is_refused_and_others_are_not(cli
     assert client.get("/healthz").status_code == 200
 
 
+def test_the_first_request_is_permitted_at_any_rate():
+    for number in range(1, 10_000):
+        RateLimits(rate=number / 20_000).check("a")
+
+
 def test_bursts_are_permitted_up_to_two_seconds():
     limits = RateLimits(rate=50)
 

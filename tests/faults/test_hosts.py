@@ -93,6 +93,7 @@ def test_a_job_on_three_hosts_has_the_digest_of_one_process(far):
     assert all(far.count_tasks(name) for name in WORKERS)
 
 
+@pytest.mark.slow
 def test_lost_duplicated_or_reordered_packets_change_no_rule(far):
     far.network.change(**FAULTY_LINK)
 

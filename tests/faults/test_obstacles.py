@@ -29,6 +29,7 @@ def wait_for_obstacle(world, job, kind, seconds=30):
     return servers.wait_for(look, seconds, what=f"the obstacle {kind}")
 
 
+@pytest.mark.slow
 def test_a_job_without_workers_says_so_until_there_is_one(world):
     world.end(world.first_worker)
     job = world.submit(SMALL)

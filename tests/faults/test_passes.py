@@ -124,6 +124,7 @@ def test_identical_rows_in_several_tasks_are_numbered_as_in_one_process(world):
     assert len(re.findall(f"reading rows job={job} kind=draw", world.first_scheduler.log)) == 2
 
 
+@pytest.mark.slow
 def test_progress_is_published(world, sales):
     job = half_read(world, sales, "draw")
     record = servers.wait_for(
@@ -172,6 +173,7 @@ def test_a_worker_and_the_scheduler_killed_during_a_pass_change_nothing(world, s
     assert f"reading rows job={job} kind={kind} rows={rows} of={ROWS}" in second.log
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["draw", pytest.param("count", marks=pytest.mark.soak)])
 def test_a_job_cancelled_during_a_pass_ends_at_once_and_frees_its_workers(world, sales, kind):
     job = half_read(world, sales, kind)
