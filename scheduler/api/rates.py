@@ -33,7 +33,7 @@ class RateLimits:
             return
         now = monotonic()
         with self._lock:
-            # Not `used_until - now`: rounding could make the first request of a tenant one too many.
+            # As a duration: a time rounds, and the first request of a tenant could be one too many.
             used = max(0.0, self._used_until.get(tenant, now) - now) + 1 / self._rate
             if used > max(BURST_SECONDS, 1 / self._rate):
                 raise RateLimitError(
