@@ -9,7 +9,7 @@ description (`meta`). Reading checks all of it against the length of the file be
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util.files import atomic_write
+from maabo_dist._util.scratch import each_block
 from maabo_dist.errors import FormatError
 
 MAGIC = b"MAABOAF1"
@@ -36,7 +37,8 @@ def fingerprint(kind: str, arrays: Arrays, meta: Mapping[str, Any]) -> str:
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
         digest.update(canonical_json([name, _dtype_name(array), list(array.shape)]))
-        digest.update(array.view(np.uint8).reshape(-1).data)
+        for part in _bytes(array):
+            digest.update(part)
     return digest.hexdigest()
 
 
@@ -53,7 +55,8 @@ def write(path: Path, kind: str, arrays: Arrays, meta: Mapping[str, Any]) -> Non
         file.write(MAGIC + len(header).to_bytes(8, "little") + header)
         for name, array in contiguous.items():
             file.seek(offsets[name])
-            file.write(array.view(np.uint8).reshape(-1).data)
+            for part in _bytes(array):
+                file.write(part)
         file.truncate(max(file.tell(), 16 + len(header)))
 
 
@@ -108,7 +111,17 @@ def _header(kind: str, arrays: Arrays, meta: Mapping[str, Any]) -> tuple[bytes, 
 
 
 def _checksum(array: npt.NDArray[Any]) -> int:
-    return zlib.crc32(array.view(np.uint8).reshape(-1).data) if array.size else 0
+    crc = 0
+    for part in _bytes(array):
+        crc = zlib.crc32(part, crc)
+    return crc
+
+
+def _bytes(array: npt.NDArray[Any]) -> Iterator[memoryview]:
+    """Yield the content of an array; one that is mapped is in memory only part by part."""
+    content = array.reshape(-1).view(np.uint8)
+    for part in each_block(content):
+        yield content[part].data
 
 
 def _aligned(position: int) -> int:

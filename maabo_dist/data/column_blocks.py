@@ -2,7 +2,8 @@
 
     block of cells ──► features ──► TableEncoder.encode_cells ──► matrix ──► pruned ──► Columns of the block
 
-The columns of all blocks are joined at the end. A cell then takes two bytes, and each distinct value eight.
+The columns of all blocks are joined at the end. A cell then takes two bytes, and each distinct value eight; those of a
+very wide table are kept on disk (see `scratch`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from maabo_dist._util.scratch import is_large
 from maabo_dist._util.text import format_count, format_list, format_names
-from maabo_dist.data.columns import Columns, Feature
+from maabo_dist.data.columns import Columns, ColumnsBuilder, Feature
 from maabo_dist.data.encoder import ColumnReading, TableEncoder
 from maabo_dist.data.recoding import raw_columns
 from maabo_dist.data.target import Target
@@ -36,9 +38,10 @@ def divide_columns(names: Sequence[str], rows: int) -> Iterator[list[str]]:
 class BlockEncoder:
     """Encodes block after block, without constant features and without copies of other features."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, columns: int) -> None:
+        """`columns` is about the number of columns that will be added."""
         self._target = target
-        self._blocks: list[Columns] = []
+        self._built = ColumnsBuilder(on_disk=is_large(columns, len(target.labels)))
         # All features, and names of those that are left out.
         self.features: list[Feature] = []
         self._constant: list[str] = []
@@ -63,7 +66,7 @@ class BlockEncoder:
             self._target.text,
         )
         self.features.extend(features)
-        self._blocks.append(replace(block, raw=raw, raw_codes=raw_codes))
+        self._built.add(replace(block, raw=raw, raw_codes=raw_codes))
 
     def join(self, earlier: Sequence[str]) -> tuple[Columns, list[str]]:
         """Return the columns of all blocks, and notes on those that are left out; `earlier` are notes for an error."""
@@ -74,11 +77,11 @@ class BlockEncoder:
         if self._equal:
             count = format_count(len(self._equal), "feature")
             notes.append(f"Left out {count} with the same content as another: {format_list(self._equal)}.")
-        if not any(block.count for block in self._blocks):
+        if not self._built.count:
             raise DatasetError(
                 " ".join(["No feature is left.", *earlier, *notes, "Give a table with columns that vary."])
             )
-        columns = Columns.join(self._blocks)
+        columns = self._built.finish()
         _check_names(columns.features)
         return columns, notes
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist._util import arrayfile, draws
+from maabo_dist._util import arrayfile, draws, scratch
 from maabo_dist.data.groups import exchange
 from maabo_dist.data.weights import count_classes
 from maabo_dist.errors import FormatError
@@ -177,39 +177,6 @@ class Columns:
             target=target,
         )
 
-    @classmethod
-    def join(cls, blocks: "list[Columns]") -> "Columns":
-        """Return the features of several tables of the same rows side by side.
-
-        The list is emptied on the way, so that few cells are in memory twice.
-        """
-        if len(blocks) == 1:
-            return blocks.pop()
-        first, counts = blocks[0], [block.count for block in blocks]
-        features, raw = (
-            [feature for block in blocks for feature in block.features],
-            [each for block in blocks for each in block.raw],
-        )
-        sizes = np.concatenate([np.diff(block.offsets) for block in blocks])
-        codes = np.empty((sum(counts), first.rows), np.result_type(*(block.codes for block in blocks)))
-        values, offsets = np.empty(int(sizes.sum())), np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        raw_codes = np.concatenate([block.raw_codes for block in blocks])
-        start = 0
-        while blocks:  # memory that nothing was written to is not in use yet
-            block = blocks.pop(0)
-            codes[start : start + block.count] = block.codes
-            values[offsets[start] : offsets[start + block.count]] = block.values
-            start += block.count
-        return replace(
-            first,
-            codes=codes,
-            values=values,
-            offsets=offsets,
-            features=tuple(features),
-            raw=tuple(raw),
-            raw_codes=raw_codes,
-        )
-
     @property
     def count(self) -> int:
         """D, the number of features."""
@@ -224,6 +191,11 @@ class Columns:
     def rows(self) -> int:
         """n, the number of rows."""
         return len(self.labels)
+
+    @property
+    def is_large(self) -> bool:
+        """True if arrays with a value for each cell are better kept on disk."""
+        return scratch.is_large(self.count, self.rows)
 
     @property
     def independent_rows(self) -> bool:
@@ -242,10 +214,13 @@ class Columns:
         units = None if self.weights is None else self.weights[rows]
         return count_classes(self.labels[rows], units, len(self.classes))
 
+    def distinct_values(self, index: int) -> npt.NDArray[np.float64]:
+        """Return the distinct values of feature `index`, ascending."""
+        return self.values[self.offsets[index] : self.offsets[index + 1]]
+
     def column(self, index: int) -> npt.NDArray[np.float64]:
         """Return the values of feature `index`, row by row."""
-        low, high = self.offsets[index : index + 2]
-        values: npt.NDArray[np.float64] = self.values[low:high][self.codes[index]]
+        values: npt.NDArray[np.float64] = self.distinct_values(index)[self.codes[index]]
         return values
 
     def time_text(self, time: float) -> str:
@@ -299,6 +274,46 @@ class Columns:
         }
 
 
+class ColumnsBuilder:
+    """Joins the features of several tables of the same rows, in memory or on disk."""
+
+    def __init__(self, *, on_disk: bool) -> None:
+        self._codes, self._values, self._raw_codes = (scratch.ArrayBuilder(on_disk=on_disk) for _ in range(3))
+        self._sizes: list[npt.NDArray[np.int64]] = []
+        self._features: list[Feature] = []
+        self._raw: list[RawColumn] = []
+        self._rows: Columns | None = None
+
+    def add(self, columns: Columns) -> None:
+        """Add the features of a table."""
+        self._codes.add(columns.codes)
+        self._values.add(columns.values)
+        self._raw_codes.add(columns.raw_codes)
+        self._sizes.append(np.diff(columns.offsets))
+        self._features += columns.features
+        self._raw += columns.raw
+        self._rows = replace(columns, codes=_no_codes(), values=np.empty(0), raw_codes=_no_codes())
+
+    @property
+    def count(self) -> int:
+        """The number of features so far."""
+        return len(self._features)
+
+    def finish(self) -> Columns:
+        """Return the table of all features; its rows are described as in the last table."""
+        if self._rows is None:
+            raise ValueError("no table was added")
+        return replace(
+            self._rows,
+            codes=self._codes.finish(),
+            values=self._values.finish(),
+            offsets=np.concatenate([[0], np.cumsum(np.concatenate(self._sizes))]).astype(np.int64),
+            features=tuple(self._features),
+            raw=tuple(self._raw),
+            raw_codes=self._raw_codes.finish(),
+        )
+
+
 def rank_values(column: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     """Return the distinct values, ascending, and the rank of each cell's; −0.0 is 0.0."""
     low, high = (float(column.min()), float(column.max())) if len(column) else (0.0, 0.0)
@@ -334,15 +349,20 @@ def add_probes(columns: Columns, count: int, seed: int) -> Columns:
     order = np.argsort(draws.keys(draws.stream(seed, 0, _Purpose.PROBE_COLUMNS), columns.count), kind="stable")
     sources = order[np.arange(count) % columns.count]
     sizes = np.diff(columns.offsets)[sources]
-    copied = [columns.values[columns.offsets[source] : columns.offsets[source + 1]] for source in sources]
-    codes = np.empty((columns.count + count, columns.rows), columns.codes.dtype)
-    codes[: columns.count] = columns.codes
+    copied = [columns.distinct_values(source) for source in sources]
+    on_disk = columns.is_large
+    codes = scratch.empty((columns.count + count, columns.rows), columns.codes.dtype, on_disk=on_disk)
+    for block in scratch.each_block(columns.codes, codes):
+        codes[block] = columns.codes[block]
     for number, source in enumerate(sources):
         codes[columns.count + number] = columns.codes[source][_permutation(columns, seed, number)]
+    values = scratch.ArrayBuilder(on_disk=on_disk)
+    for part in (columns.values, *copied):
+        values.add(part)
     return replace(
         columns,
         codes=codes,
-        values=np.concatenate([columns.values, *copied]),
+        values=values.finish(),
         offsets=np.concatenate([columns.offsets, columns.offsets[-1] + np.cumsum(sizes)]).astype(np.int64),
         features=(*columns.features, *_probe_features(columns, count)),
     )

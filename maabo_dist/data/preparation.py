@@ -122,7 +122,7 @@ class _ColumnReader:
         self, names: Sequence[str], target: Target, is_used: Callable[[ColumnReading], bool]
     ) -> tuple[list[ColumnReading], BlockEncoder]:
         """Read the columns, and encode those that are used."""
-        readings, encoder = [], BlockEncoder(target)
+        readings, encoder = [], BlockEncoder(target, len(names))
         for block in divide_columns(names, self.source.rows):
             frame = self.source.read(block)
             taken = _take_rows(frame, self.rows)

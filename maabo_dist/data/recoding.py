@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from maabo_dist._util import scratch
 from maabo_dist.data.columns import OTHER_LEVELS, Columns, Feature, FeatureKind, RawColumn
 from maabo_dist.data.weights import UNIT, count_units
 
@@ -64,28 +65,29 @@ def recode(columns: Columns, train: Ints) -> Columns:
         return columns
     positions = {raw.column: index for index, raw in enumerate(columns.raw)}
     sets = _choose_sets(columns)
-    features, codes, values = list(columns.features), list(columns.codes), _values(columns)
-    for index, feature in enumerate(columns.features):
-        raw = positions.get(feature.column)
-        if raw is None or feature.kind in {FeatureKind.MISSING, FeatureKind.PROBE}:
-            continue
-        if index in sets:
-            features[index] = _set_feature(columns, raw, sets[index])
-            codes[index] = columns.raw_codes[raw]  # put in order below
-            values[index] = np.zeros(0)
-        elif feature.missing:
-            missing = columns.raw_codes[raw] == 0
-            codes[index], values[index] = _separate(codes[index], values[index], missing)
-            features[index] = replace(feature, fill=MISSING_VALUE)
-    for index in sets:
-        levels = len(features[index].levels)
-        ranks = np.arange(levels, dtype=np.float64)
-        values[index] = np.append(MISSING_VALUE, ranks) if features[index].missing else ranks
-    sizes = [len(each) for each in values]
+    features, sizes = list(columns.features), []
+    codes, values = (scratch.ArrayBuilder(on_disk=columns.is_large) for _ in range(2))
+    for block in scratch.each_block(columns.codes, columns.values):
+        for index in range(block.start, block.stop):
+            feature, raw = features[index], positions.get(features[index].column)
+            own_codes, own_values = columns.codes[index], columns.distinct_values(index)
+            if raw is None or feature.kind in {FeatureKind.MISSING, FeatureKind.PROBE}:
+                pass
+            elif index in sets:
+                features[index] = feature = _set_feature(columns, raw, sets[index])
+                own_codes = columns.raw_codes[raw]  # put in order below
+                ranks = np.arange(len(feature.levels), dtype=np.float64)
+                own_values = np.append(MISSING_VALUE, ranks) if feature.missing else ranks
+            elif feature.missing:
+                own_codes, own_values = _separate(own_codes, own_values, columns.raw_codes[raw] == 0)
+                features[index] = replace(feature, fill=MISSING_VALUE)
+            codes.add(own_codes[None].astype(np.uint16 if len(own_values) <= 1 << 16 else np.uint32))
+            values.add(own_values)
+            sizes.append(len(own_values))
     recoded = replace(
         columns,
-        codes=np.array(codes, np.uint16 if max(sizes) <= 1 << 16 else np.uint32),
-        values=np.concatenate(values),
+        codes=codes.finish(),
+        values=values.finish(),
         offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         features=tuple(features),
     )
@@ -98,7 +100,8 @@ def order_sets(columns: Columns, train: Ints) -> Columns:
     if not sets:
         return columns
     positions = {raw.column: index for index, raw in enumerate(columns.raw)}
-    codes, features, made = columns.codes.copy(), list(columns.features), dict.fromkeys(positions, 0)
+    codes = scratch.copy(columns.codes, on_disk=columns.is_large)
+    features, made = list(columns.features), dict.fromkeys(positions, 0)
     for index in sets:
         feature = features[index]
         raw = positions[feature.column]
@@ -173,14 +176,12 @@ def _separate(codes: Codes, values: npt.NDArray[np.float64], missing: npt.NDArra
 
 def _mark_whole(columns: Columns) -> Columns:
     """Mark the numbers that are all whole."""
-    features = [
-        replace(feature, whole=True)
-        if feature.kind is FeatureKind.NUMBER and bool(((values % 1 == 0) & (np.abs(values) < LARGEST_WHOLE)).all())
-        else feature
-        for feature, values in zip(columns.features, _values(columns), strict=True)
-    ]
+    features = []
+    for block in scratch.each_block(columns.codes, columns.values):
+        for index in range(block.start, block.stop):
+            feature, values = columns.features[index], columns.distinct_values(index)
+            if feature.kind is FeatureKind.NUMBER:
+                whole = bool(((values % 1 == 0) & (np.abs(values) < LARGEST_WHOLE)).all())
+                feature = replace(feature, whole=True) if whole else feature
+            features.append(feature)
     return replace(columns, features=tuple(features))
-
-
-def _values(columns: Columns) -> list[npt.NDArray[np.float64]]:
-    return [columns.values[low:high] for low, high in zip(columns.offsets, columns.offsets[1:], strict=False)]

@@ -1,11 +1,13 @@
 """Remarks on a prepared table: columns that nearly repeat the target, and columns whose values group rows."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
 
+from maabo_dist._util.scratch import each_block
 from maabo_dist._util.text import format_names
 from maabo_dist.data.columns import Columns, FeatureKind
 from maabo_dist.data.encoder import ColumnReading
@@ -39,19 +41,24 @@ def leak_notes(leaks: Sequence[str]) -> list[str]:
 
 
 def _leaks(columns: Columns, totals: Counts) -> Iterator[str]:
-    numbered = enumerate(columns.features)
-    for column, group in groupby(numbered, key=lambda entry: entry[1].column):
-        features = list(group)
-        kinds = {feature.kind for _, feature in features}
-        if FeatureKind.LEVEL in kinds:
-            levels = [_counts(columns, index)[-1] for index, feature in features if feature.kind in _ONE_LEVEL]
-            # The rows without any of these levels are one more.
-            rest = totals - np.sum(levels, axis=0)
-            repeats = _levels_repeat(np.array([*levels, rest]), totals)
-        else:
-            repeats = any(_repeats(_counts(columns, index), totals) for index, _ in features)
-        if repeats:
-            yield column
+    by_column = groupby(range(columns.count), key=lambda index: columns.features[index].column)
+    groups = [list(indices) for _, indices in by_column]
+    starts = [group[0] for group in groups]
+    for block in each_block(columns.codes):
+        for group in groups[bisect_left(starts, block.start) : bisect_left(starts, block.stop)]:
+            if _group_repeats(columns, group, totals):
+                yield columns.features[group[0]].column
+
+
+def _group_repeats(columns: Columns, group: list[int], totals: Counts) -> bool:
+    """True if the features of one column nearly repeat the target."""
+    kinds = [columns.features[index].kind for index in group]
+    if FeatureKind.LEVEL not in kinds:
+        return any(_repeats(_counts(columns, index), totals) for index in group)
+    levels = [_counts(columns, index)[-1] for index, kind in zip(group, kinds, strict=True) if kind in _ONE_LEVEL]
+    # The rows without any of these levels are one more.
+    rest = totals - np.sum(levels, axis=0)
+    return _levels_repeat(np.array([*levels, rest]), totals)
 
 
 _ONE_LEVEL = frozenset({FeatureKind.LEVEL, FeatureKind.OTHER})

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from maabo_dist._util.scratch import each_block
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.recoding import MISSING_VALUE
 from maabo_dist.findings import evidence
@@ -171,7 +172,7 @@ class _Builder:
         order = np.argsort(literals >> 1, kind="stable")
         features, starts = np.unique(literals[order] >> 1, return_index=True)
         for feature, start, stop in zip(features.tolist(), starts, np.append(starts[1:], len(literals)), strict=False):
-            values, own = columns.values[columns.offsets[feature] : columns.offsets[feature + 1]], order[start:stop]
+            values, own = columns.distinct_values(feature), order[start:stop]
             cuts[own] = np.searchsorted(values, bounds[own], side="right")
         return cuts
 
@@ -320,7 +321,14 @@ class _Builder:
 def _count_choices(
     columns: Columns, mined: MinedRows, groups: Ints, gapped: npt.NDArray[np.bool_], universe: dict[int, int]
 ) -> Choices:
-    cuts = np.array([np.count_nonzero(np.bincount(codes[mined.rows])) - 1 for codes in columns.codes], np.int64)
+    cuts = np.array(
+        [
+            np.count_nonzero(np.bincount(codes[mined.rows])) - 1
+            for block in each_block(columns.codes)
+            for codes in columns.codes[block]
+        ],
+        np.int64,
+    )
     cuts = np.maximum(1, cuts)[groups == _NONE]
     levels = np.array([mask.bit_count() for mask in universe.values()], np.int64)
     return Choices(

@@ -71,7 +71,7 @@ def _move_thresholds(table: ConditionTable, columns: Columns, used: Ints) -> tup
     own, own_bounds = literals[movable, place], bounds[movable, place]
     moved_bounds = np.stack([own_bounds, own_bounds], axis=1)
     for feature in np.unique(own >> 1).tolist():
-        values = columns.values[columns.offsets[feature] : columns.offsets[feature + 1]]
+        values = columns.distinct_values(feature)
         grid = grid_cuts(columns.codes[feature][table.mined.rows])
         mine = np.flatnonzero(own >> 1 == feature)
         if len(grid):

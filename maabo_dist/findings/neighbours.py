@@ -67,7 +67,7 @@ def _find_moves(rule: int, evidence: Evidence, study: Study) -> list[_Move]:
             feature = literal >> 1
             if columns.features[feature].kind is not FeatureKind.NUMBER:
                 continue
-            values = columns.values[columns.offsets[feature] : columns.offsets[feature + 1]]
+            values = columns.distinct_values(feature)
             # A threshold has values below it, missing cells aside, and above it.
             first = 2 if values[0] == MISSING_VALUE else 1
             cut = int(np.searchsorted(values, bound, side="right"))

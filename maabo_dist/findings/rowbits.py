@@ -84,7 +84,7 @@ def condition_bits(columns: Columns, mined: MinedRows, literals: npt.NDArray[np.
     bits = np.zeros((len(literals), mined.words), np.uint64)
     features = literals >> 1
     for feature in np.unique(features).tolist():
-        values = columns.values[columns.offsets[feature] : columns.offsets[feature + 1]]
+        values = columns.distinct_values(feature)
         own = np.flatnonzero(features == feature)
         cuts = np.searchsorted(values, bounds[own], side="right")
         codes = columns.codes[feature][mined.rows].astype(np.int64)

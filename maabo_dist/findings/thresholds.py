@@ -23,7 +23,7 @@ def readable_bounds(logic: npt.NDArray[np.int32], bounds: Floats, columns: Colum
         entry = columns.features[feature]
         if entry.kind is not FeatureKind.NUMBER or bound == MISSING_VALUE:
             continue
-        values = columns.values[columns.offsets[feature] : columns.offsets[feature + 1]]
+        values = columns.distinct_values(feature)
         cut = int(np.searchsorted(values, bound, side="right"))
         low, high = float(values[cut - 1]), float(values[cut])
         if entry.whole:

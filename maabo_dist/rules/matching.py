@@ -42,7 +42,7 @@ def covered_rows(columns: Columns, rows: npt.NDArray[np.int64], logic: Logic, bo
             if literal == NO_LITERAL:
                 break
             feature = literal // 2
-            values = columns.values[columns.offsets[feature] : columns.offsets[feature + 1]]
+            values = columns.distinct_values(feature)
             above = columns.codes[feature][rows] >= np.searchsorted(values, threshold, side="right")
             covered[leaf] &= above == bool(literal % 2)
     return covered

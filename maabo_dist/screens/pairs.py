@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from maabo_dist._util import arrayfile
 from maabo_dist._util.jit import kernel
+from maabo_dist._util.scratch import each_block
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
 from maabo_dist.screens import pair_kernel
@@ -61,9 +62,10 @@ class BitTable(NamedTuple):
         above = np.zeros((columns.count, CUTS, len(totals)), np.int64)
         rows = split.train[order]
         sizes = np.diff(columns.offsets)
-        for feature in range(columns.count):
-            codes = columns.codes[feature][rows].astype(np.int64)
-            _fill(codes, int(sizes[feature]), parts, labels[order], positions, bits[feature], above[feature])
+        for block in each_block(columns.codes):
+            for feature in range(block.start, block.stop):
+                codes = columns.codes[feature][rows].astype(np.int64)
+                _fill(codes, int(sizes[feature]), parts, labels[order], positions, bits[feature], above[feature])
         return cls(bits, starts, totals, above)
 
     @property

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist._util import arrayfile
+from maabo_dist._util import arrayfile, scratch
 from maabo_dist._util.subset_rows import is_well_formed
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
@@ -84,16 +84,21 @@ class TrainingTable(NamedTuple):
         totals = count_units(labels, units if weighted else None, len(columns.classes))
         weights, shares = class_weights(totals, class_weight, weighted=weighted)
         layout, dtype = _choose_layout(columns, len(labels))
-        train_codes = _plain(columns.codes[:, split.train])
-        entries = _plain(_pack(train_codes, labels, layout, dtype))
-        scores, cuts = growth.root_splits(entries, layout, totals, weights, min_samples_leaf, _plain(units))
-        return cls(
+        codes, features, on_disk = columns.codes, columns.count, columns.is_large
+        train_codes = scratch.empty((features, len(split.train)), codes.dtype, on_disk=on_disk)
+        validation_codes = scratch.empty((features, len(split.validation)), codes.dtype, on_disk=on_disk)
+        entries = scratch.empty(train_codes.shape, dtype, on_disk=on_disk)
+        for block in scratch.each_block(codes, train_codes, validation_codes, entries):
+            train_codes[block] = codes[block][:, split.train]
+            validation_codes[block] = codes[block][:, split.validation]
+            entries[block] = _pack(train_codes[block], labels, layout, dtype)
+        table = cls(
             entries=entries,
             layout=layout,
             train_codes=train_codes,
-            validation_codes=_plain(columns.codes[:, split.validation]),
+            validation_codes=validation_codes,
             validation_entries=_plain(_tails(columns.labels[split.validation], layout)),
-            values=_plain(columns.values),
+            values=_plain(columns.values, on_disk=on_disk),
             offsets=_plain(columns.offsets),
             units=_plain(units),
             validation_units=_plain(validation_units),
@@ -101,14 +106,19 @@ class TrainingTable(NamedTuple):
             weights=_plain(weights),
             shares=_plain(shares),
             min_samples_leaf=min_samples_leaf,
-            root_scores=_plain(scores),
-            root_cuts=_plain(cuts),
+            root_scores=np.empty(features),
+            root_cuts=np.empty(features, np.int64),
         )
+        return table.with_min_samples_leaf(min_samples_leaf)
 
     def with_min_samples_leaf(self, rows: int) -> "TrainingTable":
         """Return the table for another minimum of training rows in a leaf; the same as `build`, but faster."""
-        scores, cuts = growth.root_splits(self.entries, self.layout, self.totals, self.weights, rows, self.units)
-        return self._replace(min_samples_leaf=rows, root_scores=_plain(scores), root_cuts=_plain(cuts))
+        scores, cuts = np.empty(self.features), np.empty(self.features, np.int64)
+        for block in scratch.each_block(self.entries):
+            scores[block], cuts[block] = growth.root_splits(
+                self.entries[block], self.layout, self.totals, self.weights, rows, self.units
+            )
+        return self._replace(min_samples_leaf=rows, root_scores=scores, root_cuts=cuts)
 
     def with_labels(
         self, columns: Columns, split: Split, class_weight: ClassWeight = "balanced", changed: Sequence[int] = ()
@@ -123,28 +133,32 @@ class TrainingTable(NamedTuple):
             units, validation_units = columns.weights[split.train], columns.weights[split.validation]
         totals = count_units(train, units if weighted else None, len(self.totals))
         weights, shares = class_weights(totals, class_weight, weighted=weighted)
-        rows = (self.entries >> self.layout.row_shift) & self.layout.row_mask
-        entries = (self.entries & ~self.entries.dtype.type(self.layout.class_mask)) | train.astype(rows.dtype)[rows]
+        on_disk, unlabelled = columns.is_large, ~self.entries.dtype.type(self.layout.class_mask)
+        entries = scratch.empty(self.entries.shape, self.entries.dtype, on_disk=on_disk)
+        for block in scratch.each_block(self.entries, entries):
+            rows = (self.entries[block] >> self.layout.row_shift) & self.layout.row_mask
+            entries[block] = (self.entries[block] & unlabelled) | train.astype(rows.dtype)[rows]
         train_codes, validation_codes = self.train_codes, self.validation_codes
         if changed:
-            indices, (train_codes, validation_codes) = list(changed), (train_codes.copy(), validation_codes.copy())
+            indices = list(changed)
+            train_codes, validation_codes = (
+                scratch.copy(codes, on_disk=on_disk) for codes in (train_codes, validation_codes)
+            )
             train_codes[indices] = columns.codes[indices][:, split.train]
             validation_codes[indices] = columns.codes[indices][:, split.validation]
             entries[indices] = _pack(train_codes[indices], train, self.layout, entries.dtype)
-        scores, cuts = growth.root_splits(entries, self.layout, totals, weights, self.min_samples_leaf, _plain(units))
-        return self._replace(
-            entries=_plain(entries),
-            train_codes=_plain(train_codes),
-            validation_codes=_plain(validation_codes),
+        table = self._replace(
+            entries=entries,
+            train_codes=train_codes,
+            validation_codes=validation_codes,
             totals=_plain(totals),
             weights=_plain(weights),
             shares=_plain(shares),
             validation_entries=_plain(_tails(columns.labels[split.validation], self.layout)),
             units=_plain(units),
             validation_units=_plain(validation_units),
-            root_scores=_plain(scores),
-            root_cuts=_plain(cuts),
         )
+        return table.with_min_samples_leaf(self.min_samples_leaf)
 
     @property
     def features(self) -> int:
@@ -174,10 +188,10 @@ class TrainingTable(NamedTuple):
 _ARRAYS = tuple(name for name in TrainingTable._fields if name not in {"layout", "min_samples_leaf"})
 
 
-def _plain(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _plain(array: npt.NDArray[Any], *, on_disk: bool = False) -> npt.NDArray[Any]:
     """Return a contiguous, writable array: numba compiles kernels once more for any other type."""
     array = np.ascontiguousarray(array)
-    return array if array.flags.writeable else array.copy()
+    return array if array.flags.writeable else scratch.copy(array, on_disk=on_disk)
 
 
 def class_weights(

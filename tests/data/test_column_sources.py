@@ -12,7 +12,7 @@ from pyarrow import feather, parquet
 
 from maabo_dist.data import column_blocks
 from maabo_dist.data.column_sources import ArrowSource, FrameSource, open_columns
-from maabo_dist.data.columns import Columns
+from maabo_dist.data.columns import Columns, ColumnsBuilder
 from maabo_dist.data.preparation import frame_from_arrays, prepare
 from maabo_dist.data.readers import mask_texts, read_table
 from maabo_dist.errors import DatasetError
@@ -172,8 +172,8 @@ def test_a_damaged_file_is_an_error_with_its_name(tmp_path):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10**6), st.lists(st.integers(1, 4), min_size=1, max_size=5))
-def test_joined_columns_equal_those_of_one_matrix(seed, counts):
+@given(st.integers(0, 10**6), st.lists(st.integers(1, 4), min_size=1, max_size=5), st.booleans())
+def test_joined_columns_equal_those_of_one_matrix(seed, counts, on_disk):
     columns = factories.make_columns(np.random.default_rng(seed), 40, sum(counts), 3)
     matrix = np.array([columns.column(index) for index in range(columns.count)])
 
@@ -182,6 +182,9 @@ def test_joined_columns_equal_those_of_one_matrix(seed, counts):
         return Columns.from_matrix(matrix[start:stop], *about)
 
     stops = np.cumsum(counts).tolist()
-    joined = Columns.join([part(start, stop) for start, stop in zip([0, *stops[:-1]], stops, strict=True)])
+    builder = ColumnsBuilder(on_disk=on_disk)
+    for start, stop in zip([0, *stops[:-1]], stops, strict=True):
+        builder.add(part(start, stop))
+    joined = builder.finish()
 
     assert joined.fingerprint == part(0, columns.count).fingerprint
