@@ -73,7 +73,8 @@ def weakest_strengths(rules: Sequence[Rule], study: Study) -> dict[int, float]:
         without = [np.delete(holds, place, axis=0).all(axis=0) for place in range(len(holds))]
         covered = np.array([holds.all(axis=0), np.ones(len(rows), np.bool_), *without])
         sizes, hits = covered.sum(axis=1), covered[:, labels == rule.label].sum(axis=1)
-        among_all, *borne = excess_strength(sizes[0], hits[0], sizes[1:], hits[1:]).tolist()
+        part, wholes = (int(sizes[0]), int(hits[0])), zip(sizes[1:].tolist(), hits[1:].tolist(), strict=True)
+        among_all, *borne = (excess_strength(*part, *whole) for whole in wholes)
         weakest[rule.label] = min(among_all, len(holds) * min(borne), weakest.get(rule.label, inf))
     return weakest
 

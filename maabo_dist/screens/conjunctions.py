@@ -10,7 +10,8 @@ a k-th part of it among the rows that it was added to (see `triples`, where all 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,8 @@ from maabo_dist.screens.pairs import BitTable
 BEAM, MAX_CHILDREN = 100, 10
 # Sets of features of each size.
 MAX_SETS = 100
+# Extensions of a beam that are rated at a time.
+BLOCK_EXTENSIONS = 1 << 20
 Floats = npt.NDArray[np.float64]
 Sets = npt.NDArray[np.int32]
 
@@ -73,11 +76,10 @@ def _everything(table: BitTable) -> _Beam:
 
 def _extend(table: BitTable, beam: _Beam, label: int) -> _Beam:
     """Return the strongest conjunctions with one condition more."""
-    k, counts = beam.features.shape[1] + 1, _count(table, beam)
-    strengths, weakest = _rate(table, beam, counts, label)
-    order = _strongest_first(strengths)
-    parents, features, conditions = np.unravel_index(order, strengths.shape)
-    chosen, known, children = [], set(), np.zeros(len(strengths), np.int64)
+    k, cuts = beam.features.shape[1] + 1, table.bits.shape[1]
+    found = _find_extensions(table, beam, label)
+    parents, features, conditions = np.unravel_index(found.places, (len(beam.rows), table.features, 2 * cuts))
+    chosen, known, children = [], set(), np.zeros(len(beam.rows), np.int64)
     for place, (parent, feature) in enumerate(zip(parents.tolist(), features.tolist(), strict=True)):
         own = frozenset([*beam.features[parent].tolist(), feature])
         if own not in known and children[parent] < (MAX_CHILDREN if k > 1 else BEAM):
@@ -87,67 +89,104 @@ def _extend(table: BitTable, beam: _Beam, label: int) -> _Beam:
             if len(chosen) == BEAM:
                 break
     parents, features, conditions = parents[chosen], features[chosen], conditions[chosen]
-    cuts = table.bits.shape[1]
     bits, above = table.bits[features, conditions % cuts], conditions >= cuts
     rows = beam.rows[parents] & np.where(above[:, None], bits, ~bits)
+    counted = np.bitwise_count(rows).astype(np.int64)
+    classes = list(pairwise(table.starts.tolist()))
     return _Beam(
         np.column_stack([beam.features[parents], features]).astype(np.int32).reshape(len(chosen), k),
         rows,
-        counts[parents, features, conditions],
-        weakest[parents, features, conditions],
+        np.column_stack([counted[:, start:stop].sum(axis=1) for start, stop in classes]),
+        found.weakest[chosen],
     )
 
 
-def _count(table: BitTable, beam: _Beam) -> npt.NDArray[np.int64]:
-    """(conjunctions, D, conditions, C): rows of each class, with one condition more."""
-    above = np.zeros((len(beam.rows), table.features, table.bits.shape[1], len(table.totals)), np.int64)
-    _count_above(table.bits, table.starts, beam.rows, above)
-    return np.concatenate([beam.counts[:, None, None, :] - above, above], axis=2)
+class _Extensions(NamedTuple):
+    """Conjunctions with one condition more."""
+
+    # The number of each among all (conjunction, feature, condition): features not above each cut, then above each.
+    places: npt.NDArray[np.int64]
+    strengths: Floats
+    # What the condition that bears least bears.
+    weakest: Floats
+
+    def strongest(self, count: int) -> "_Extensions":
+        """The strongest, in their order, and all that tie with the last of them."""
+        if len(self.places) <= count:
+            return self
+        spare = len(self.places) - count
+        return self.take(np.flatnonzero(self.strengths >= np.partition(self.strengths, spare)[spare]))
+
+    def take(self, indices: npt.NDArray[np.int64]) -> "_Extensions":
+        """Return some of them, in this order."""
+        return _Extensions(self.places[indices], self.strengths[indices], self.weakest[indices])
+
+
+def _find_extensions(table: BitTable, beam: _Beam, label: int) -> _Extensions:
+    """Return as many of the strongest as may be needed for a beam, strongest first; ties in the order of their places.
+
+    Features are rated in blocks: a wide table has many times more extensions than there is memory.
+    """
+    conditions, wanted = 2 * table.bits.shape[1], 20 * BEAM * MAX_CHILDREN
+    found, least = _Extensions(np.empty(0, np.int64), np.empty(0), np.empty(0)), 0.0
+    length = max(1, BLOCK_EXTENSIONS // max(1, len(beam.rows) * conditions))
+    for first in range(0, table.features, length):
+        bits = table.bits[first : first + length]
+        strengths, weakest = np.empty((2, len(beam.rows), len(bits), conditions))
+        conjunctions = (beam.features, beam.rows, beam.counts, beam.weakest)
+        _rate(bits, table.starts, table.totals, conjunctions, (first, label), strengths, weakest)
+        parents, features, sides = np.nonzero((strengths > 0) & (strengths >= least))
+        places = (parents * table.features + first + features) * conditions + sides
+        found = _Extensions(
+            np.concatenate([found.places, places]),
+            np.concatenate([found.strengths, strengths[parents, features, sides]]),
+            np.concatenate([found.weakest, weakest[parents, features, sides]]),
+        )
+        if len(found.places) > 2 * wanted:
+            found = found.strongest(wanted)
+            least = float(found.strengths.min())
+    found = found.strongest(wanted)
+    return found.take(np.lexsort([found.places, -found.strengths]))
 
 
 @kernel
-def _count_above(bits: Any, starts: Any, rows: Any, out: Any) -> None:
-    for i in range(len(rows)):
+def _rate(bits: Any, starts: Any, totals: Any, beam: Any, which: Any, strengths: Any, weakest: Any) -> None:
+    """Write the strength of every extension by a condition on these features, and what its weakest condition bears."""
+    features, covered, counts, weakest_of = beam
+    first, label = which
+    everything, cuts = totals.sum(), bits.shape[1]
+    for i in range(len(covered)):
+        rows, hits = counts[i].sum(), counts[i, label]
         for feature in range(len(bits)):
-            for cut in range(bits.shape[1]):
+            used = False
+            for place in range(features.shape[1]):
+                used |= features[i, place] == first + feature
+            for cut in range(cuts):
+                above, above_hits = np.int64(0), np.int64(0)
                 for c in range(len(starts) - 1):
                     count = np.uint64(0)
                     for word in range(starts[c], starts[c + 1]):
-                        count += popcount(rows[i, word] & bits[feature, cut, word])
-                    out[i, feature, cut, c] = count
+                        count += popcount(covered[i, word] & bits[feature, cut, word])
+                    above += np.int64(count)
+                    if c == label:
+                        above_hits = np.int64(count)
+                for side in range(2):
+                    part, part_hits = (above, above_hits) if side else (rows - above, hits - above_hits)
+                    borne = min(excess_strength(part, part_hits, rows, hits), weakest_of[i])
+                    among_all = excess_strength(part, part_hits, everything, totals[label])
+                    strength = 0.0 if used else min(among_all, (features.shape[1] + 1) * borne)
+                    strengths[i, feature, side * cuts + cut] = strength
+                    weakest[i, feature, side * cuts + cut] = borne
 
 
-def _rate(table: BitTable, beam: _Beam, counts: npt.NDArray[np.int64], label: int) -> tuple[Floats, Floats]:
-    """(conjunctions, D, conditions): strengths, and what the condition that bears least bears."""
-    rows, hits = counts.sum(axis=3), counts[..., label]
-    own = excess_strength(rows, hits, beam.counts.sum(axis=1)[:, None, None], beam.counts[:, None, None, label])
-    weakest = np.minimum(own, beam.weakest[:, None, None])
-    everything, of_class = int(table.totals.sum()), int(table.totals[label])
-    size = beam.features.shape[1] + 1
-    strengths = np.minimum(excess_strength(rows, hits, np.array(everything), np.array(of_class)), size * weakest)
-    for place in range(size - 1):  # no feature twice
-        strengths[np.arange(len(strengths)), beam.features[:, place]] = 0.0
-    return strengths, weakest
-
-
-def excess_strength(
-    part: npt.NDArray[Any], part_hits: npt.NDArray[Any], whole: npt.NDArray[Any], whole_hits: npt.NDArray[Any]
-) -> Floats:
+@kernel
+def excess_strength(part: Any, part_hits: Any, whole: Any, whole_hits: Any) -> float:
     """Bernstein's bound of −ln P(at least so many rows of a class in a part of the whole); 0 if there are not more."""
-    share = whole_hits / np.maximum(whole, 1e-9)
+    share = whole_hits / max(float(whole), 1e-9)
     expected = share * part
     excess = part_hits - expected
-    likely = 2 * (1 - share) * (expected + np.maximum(excess, 0) / 3)
-    return np.where((excess > 1e-9) & (likely > 0), excess * excess / np.where(likely > 0, likely, 1.0), 0.0)
-
-
-def _strongest_first(strengths: Floats) -> npt.NDArray[np.int64]:
-    """Indices of positive strengths, as many as may be needed for a beam; ties in their order."""
-    flat = strengths.ravel()
-    spare = len(flat) - 20 * BEAM * MAX_CHILDREN
-    least = np.partition(flat, spare)[spare] if spare > 0 else 0.0
-    possible = np.flatnonzero((flat >= least) & (flat > 0))
-    return possible[np.argsort(-flat[possible], kind="stable")]
+    likely = 2 * (1 - share) * (expected + max(excess, 0.0) / 3)
+    return float(excess * excess / likely) if excess > 1e-9 and likely > 0 else 0.0
 
 
 def _take_turns(parts: list[Sets], size: int) -> Sets:

@@ -15,15 +15,24 @@ from tests.screens.test_triples import a_table_of
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(0, 10**6), st.integers(2, 4), st.integers(30, 200), st.integers(1, 6), st.integers(1, 4))
-def test_conjunctions_equal_the_reference(seed, classes, rows, beam, size):
-    columns = factories.make_columns(np.random.default_rng(seed), rows, 6, classes)
+@given(
+    st.integers(0, 10**6),
+    st.integers(2, 4),
+    st.integers(30, 200),
+    st.integers(1, 6),
+    st.integers(1, 4),
+    st.sampled_from([(6, 1), (6, 60), (6, 1 << 20), (60, 100)]),
+)
+def test_conjunctions_equal_the_reference(seed, classes, rows, beam, size, table):
+    features, block = table  # of 60 features, weaker extensions are dropped on the way
+    columns = factories.make_columns(np.random.default_rng(seed), rows, features, classes)
     split = split_rows(columns.labels, test_size=0.3, seed=seed)
     expected = [slow.grow(columns, split.train, label, size, beam, children=2) for label in range(classes)]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(conjunctions, "BEAM", beam)
         patch.setattr(conjunctions, "MAX_CHILDREN", 2)
+        patch.setattr(conjunctions, "BLOCK_EXTENSIONS", block)
         sets = grow_conjunctions([BitTable.build(columns, split)], (size,))[size]
 
     assert {tuple(row) for row in sets.tolist()} == {
