@@ -10,7 +10,7 @@ import mmap
 import os
 import tempfile
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from math import prod
 from typing import IO, Any
@@ -26,6 +26,8 @@ Array = npt.NDArray[Any]
 LARGE_CELLS = 1 << 26
 # A pass over a mapped array has about as much of it in memory.
 BLOCK_BYTES = 1 << 24
+# The operating system reads some pages around each that is used: up to 64 kB for a column.
+FEW_COLUMNS = 256
 # For large temporary files; on many systems, /tmp is in memory.
 DIRECTORY = "/var/tmp"  # noqa: S108 - the files have no names that others could guess
 _SUPPORTED = hasattr(os, "posix_fallocate") and hasattr(mmap, "MADV_DONTNEED")
@@ -107,6 +109,14 @@ def each_block(*arrays: Array) -> Iterator[slice]:
     for start in range(0, len(first), length):
         yield slice(start, min(start + length, len(first)))
         if length < len(first):
+            release(*arrays)
+
+
+def each_of(indices: Iterable[int], *arrays: Array) -> Iterator[int]:
+    """Yield these indices, and release the memory of the arrays behind every few of them."""
+    for number, index in enumerate(indices, start=1):
+        yield index
+        if number % FEW_COLUMNS == 0:
             release(*arrays)
 
 

@@ -1,6 +1,6 @@
 """`Columns`: a prepared table, the meaning of its features, and probes: permuted copies of columns."""
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from functools import cached_property
@@ -51,7 +51,8 @@ class Feature:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for a header or a document."""
-        return {**asdict(self), "kind": self.kind.value, "levels": list(self.levels)}
+        values = {name: getattr(self, name) for name in _FIELDS}  # `asdict` takes ten times as long
+        return {**values, "kind": self.kind.value, "levels": list(self.levels)}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Feature":
@@ -59,6 +60,7 @@ class Feature:
         return cls(**{**data, "kind": FeatureKind(data["kind"]), "levels": tuple(data["levels"])})
 
 
+_FIELDS = tuple(each.name for each in fields(Feature))
 # Stands for all levels that have no feature of their own; no level has this text.
 OTHER_LEVELS = "\0other"
 

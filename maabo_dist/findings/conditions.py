@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist._util.scratch import each_block
+from maabo_dist._util.scratch import each_block, each_of
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.recoding import MISSING_VALUE
 from maabo_dist.findings import evidence
@@ -171,16 +171,17 @@ class _Builder:
         cuts, columns = np.empty(len(literals), np.int64), self.columns
         order = np.argsort(literals >> 1, kind="stable")
         features, starts = np.unique(literals[order] >> 1, return_index=True)
-        for feature, start, stop in zip(features.tolist(), starts, np.append(starts[1:], len(literals)), strict=False):
-            values, own = columns.distinct_values(feature), order[start:stop]
-            cuts[own] = np.searchsorted(values, bounds[own], side="right")
+        parts = np.split(order, starts[1:])
+        for feature, own in zip(each_of(features.tolist(), columns.values), parts, strict=False):
+            cuts[own] = np.searchsorted(columns.distinct_values(feature), bounds[own], side="right")
         return cuts
 
     def add_literals(self, literals: npt.NDArray[np.int32], cuts: Ints) -> None:
         """Take the distinct literals, and make conditions of those that are not on text columns."""
         columns, features = self.columns, literals >> 1
         self.literals, self.literal_cuts = literals, cuts
-        self.literal_bounds = columns.values[columns.offsets[features] + cuts - 1]
+        places = columns.offsets[features] + cuts - 1
+        self.literal_bounds = np.array([columns.values[place] for place in each_of(places.tolist(), columns.values)])
         self.literal_bits = condition_bits(columns, self.mined, literals, self.literal_bounds)
         gapped, large, of_text = self.gapped[features], literals & 1 == 1, self.groups[features] != _NONE
         self.is_presence = gapped & (cuts == 1) & large & ~of_text

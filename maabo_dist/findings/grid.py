@@ -13,6 +13,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
+from maabo_dist._util.scratch import each_block, each_of
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.recoding import MISSING_VALUE
 from maabo_dist.findings.candidates import CandidateRules, measure
@@ -36,7 +37,12 @@ def grid_cuts(codes: npt.NDArray[np.int64]) -> Ints:
 def grid_choices(table: ConditionTable, columns: Columns) -> Choices:
     """Return the number of conditions on the grid."""
     features = np.flatnonzero(~is_text(columns))
-    sizes = np.array([len(grid_cuts(columns.codes[feature][table.mined.rows])) for feature in features], np.int64)
+    counted = [
+        len(grid_cuts(columns.codes[feature][table.mined.rows]))
+        for block in each_block(columns.codes)
+        for feature in features[(features >= block.start) & (features < block.stop)].tolist()
+    ]
+    sizes = np.array(counted, np.int64)
     gapped, of_text = is_gapped(columns)[features], table.choices.singles[len(features) :]
     # With missing cells, `≤ cut` may hold in them or not; and a column may be missing, or not.
     singles = np.where(gapped, 3 * sizes + 2, 2 * sizes)
@@ -70,7 +76,7 @@ def _move_thresholds(table: ConditionTable, columns: Columns, used: Ints) -> tup
     place = is_threshold[movable].argmax(axis=1)
     own, own_bounds = literals[movable, place], bounds[movable, place]
     moved_bounds = np.stack([own_bounds, own_bounds], axis=1)
-    for feature in np.unique(own >> 1).tolist():
+    for feature in each_of(np.unique(own >> 1).tolist(), columns.codes, columns.values):
         values = columns.distinct_values(feature)
         grid = grid_cuts(columns.codes[feature][table.mined.rows])
         mine = np.flatnonzero(own >> 1 == feature)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maabo_dist._util.jit import kernel
+from maabo_dist._util.scratch import each_of
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.weights import UNIT, count_classes
 
@@ -83,7 +84,7 @@ def condition_bits(columns: Columns, mined: MinedRows, literals: npt.NDArray[np.
     """(conditions, words): the rows in which each condition holds; see `Leaves.logic` for the literals."""
     bits = np.zeros((len(literals), mined.words), np.uint64)
     features = literals >> 1
-    for feature in np.unique(features).tolist():
+    for feature in each_of(np.unique(features).tolist(), columns.codes, columns.values):
         values = columns.distinct_values(feature)
         own = np.flatnonzero(features == feature)
         cuts = np.searchsorted(values, bounds[own], side="right")

@@ -302,6 +302,9 @@ def _grow(table: TrainingTable, subsets: npt.NDArray[np.int32], max_depth: int, 
     roots, sequence = growth.find_roots(table.root_scores, subsets)
     unit = UNIT if len(table.units) else 1
     used = growth.grow_block(table, subsets, roots, sequence, max_depth, whole, unit, block)
+    if table.features > table.entries.shape[1] and table.entries.nbytes > scratch.BLOCK_BYTES:
+        # The next trees use other columns.
+        scratch.release(table.entries, table.train_codes, table.validation_codes, table.values)
     return Forest(
         subsets=subsets,
         scores=block.scores,
