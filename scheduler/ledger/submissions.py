@@ -6,7 +6,20 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Executable, bindparam, func, insert, literal, null, select, union_all
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Executable,
+    Integer,
+    String,
+    bindparam,
+    func,
+    insert,
+    literal_column,
+    null,
+    select,
+    union_all,
+)
 
 from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.errors import InputError
@@ -236,13 +249,14 @@ def _select_state(parts: int) -> Executable:
     numbers = range(parts)
     none = [null().cast(column.type).label(column.name) for column in _LIMIT_COLUMNS]
     # Not expanding parameters: to expand them takes longer than to execute the statement.
-    names: list[ColumnElement[str]] = [literal(EVERYONE), *(bindparam(f"name_{n}") for n in numbers)]
+    names: list[ColumnElement[str]] = [_constant(EVERYONE), *(bindparam(f"name_{n}") for n in numbers)]
     ids: list[ColumnElement[str]] = [bindparam(f"id_{n}") for n in numbers]
-    empty = literal("")
-    limits = select(_kind(_LIMITS), quotas.c.tenant, empty.label("work"), empty.label("id"), *_LIMIT_COLUMNS)
+    no_job = (_constant("").label("work"), _constant("").label("id"))
+    limits = select(_kind(_LIMITS), quotas.c.tenant, *no_job, *_LIMIT_COLUMNS)
     columns = (jobs.c.tenant, jobs.c.work, jobs.c.id, *none)
     same_id = select(_kind(_SAME_ID), *columns).where(jobs.c.id.in_(ids))
-    usable = jobs.c.state.not_in([JobState.FAILED, JobState.CANCELLED]) & (jobs.c.command != "cancel")
+    unusable = [_constant(state.value) for state in (JobState.FAILED, JobState.CANCELLED)]
+    usable = jobs.c.state.not_in(unusable) & (jobs.c.command != _constant("cancel"))
     newest = select(_kind(_SAME_WORK), *columns).order_by(jobs.c.created.desc(), jobs.c.id.desc()).limit(1)
     conditions = [(jobs.c.tenant == bindparam(f"tenant_{n}"), jobs.c.work == bindparam(f"work_{n}")) for n in numbers]
     of_works = (select(newest.where(*each, usable).subquery()) for each in conditions)
@@ -250,4 +264,9 @@ def _select_state(parts: int) -> Executable:
 
 
 def _kind(number: int) -> ColumnElement[int]:
-    return literal(number).label("kind")
+    return literal_column(str(number), Integer).label("kind")
+
+
+def _constant(value: str) -> ColumnElement[str]:
+    """A text that is part of the statement. SQLAlchemy has a parameter for each value, which takes time each time."""
+    return literal_column(f"'{value}'", String)
