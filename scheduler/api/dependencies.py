@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 DEFAULT_TENANT = "default"
 OUTAGE_SECONDS = 1.0
+REST_SECONDS = 0.02  # between calls for which nobody waits
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 Loader = Callable[["ApiState", Sequence[Key]], Mapping[Key, Value | Exception]]
@@ -81,12 +82,15 @@ class ApiState:
         return value
 
     def start(self, load: Loader[Key, Value], key: Key) -> None:
-        """Have `load` called with a key, together with those of other requests, without waiting for it."""
-        self._shared(load).start(key)
+        """Have `load` called with a key, together with those of other requests, without waiting for it.
 
-    def _shared(self, load: Loader[Key, Value]) -> SharedCalls[Key, Value]:
+        It is called at once, but not again within `REST_SECONDS`, so that many requests share a call.
+        """
+        self._shared(load, REST_SECONDS).start(key)
+
+    def _shared(self, load: Loader[Key, Value], rest: float = 0.0) -> SharedCalls[Key, Value]:
         if load not in self._calls:
-            self._calls[load] = SharedCalls(partial(load, self))
+            self._calls[load] = SharedCalls(partial(load, self), rest)
         return self._calls[load]
 
 

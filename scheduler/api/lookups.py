@@ -25,11 +25,11 @@ _threads = ThreadPoolExecutor(max_workers=32, thread_name_prefix="shared-calls")
 class SharedCalls(Generic[Key, Value]):
     """Calls `load` in a thread, with the keys of all waiting requests. Used by one event loop.
 
-    `load` returns a value or an exception for each key that it finds.
+    `load` returns a value or an exception for each key that it finds. After a call, the next one waits `rest` seconds.
     """
 
-    def __init__(self, load: Callable[[Sequence[Key]], Mapping[Key, Value | Exception]]) -> None:
-        self._load = load
+    def __init__(self, load: Callable[[Sequence[Key]], Mapping[Key, Value | Exception]], rest: float = 0.0) -> None:
+        self._load, self._rest = load, rest
         self._waiting: dict[Key, asyncio.Future[Value | None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()  # which asyncio does not keep alive
         self._running = 0  # tasks that will look at `_waiting` again
@@ -48,6 +48,7 @@ class SharedCalls(Generic[Key, Value]):
         slow = loop.time() - self._started > SLOW_SECONDS
         if not self._running or (slow and self._running < MAX_CALLS):
             self._running += 1
+            self._started = loop.time()
             task = loop.create_task(self._answer_all(loop))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -61,6 +62,8 @@ class SharedCalls(Generic[Key, Value]):
                 waiting, self._waiting = self._waiting, {}
                 self._started = loop.time()
                 await self._answer_some(waiting, loop)
+                if self._rest:
+                    await asyncio.sleep(self._rest)
         finally:
             # At once: a request that arrives before the task counts as done would otherwise wait for ever.
             self._running -= 1
