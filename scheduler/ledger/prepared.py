@@ -31,6 +31,7 @@ from pg8000.core import (  # type: ignore[import-untyped]  # ships no types
 )
 from pg8000.core import _flush as flush
 from pg8000.core import _read as read
+from pg8000.core import _write as write
 from pg8000.dbapi import convert_paramstyle  # type: ignore[import-untyped]
 from pg8000.exceptions import DatabaseError, InterfaceError  # type: ignore[import-untyped]
 from pg8000.legacy import Connection, Cursor  # type: ignore[import-untyped]
@@ -150,13 +151,13 @@ class PreparingConnection(Connection):  # type: ignore[misc]  # has no types
                 parts += [i_pack(len(encoded)), encoded]
         parts.append(H_pack(0))
         self._send_message(BIND, b"".join(parts))
-        self._sock.write(EXECUTE_MSG)
+        write(self._sock, EXECUTE_MSG)
         self._sent.append(context)
 
     def _request_responses(self) -> None:
         """Have the server respond to the executions that were sent, before anything else is sent."""
         if self._sent:
-            self._sock.write(SYNC_MSG)
+            write(self._sock, SYNC_MSG)
             self._requested.append(self._sent)
             self._sent = []
 
@@ -170,10 +171,11 @@ class PreparingConnection(Connection):  # type: ignore[misc]  # has no types
         requested, self._requested = self._requested, []
         for executions in requested:
             self._read_group(executions)
-        failed = next((each for executions in requested for each in executions if each.error is not None), None)
-        if failed is not None:
-            self._forget_stale(failed)
-            raise failed.error
+        errors = [each.error for executions in requested for each in executions if each.error is not None]
+        if errors:
+            if isinstance(errors[0].args[0], dict) and errors[0].args[0].get("C") in _STALE:
+                self._statements.clear()  # prepared anew when the caller tries again
+            raise errors[0]
 
     def _read_group(self, executions: list[Context]) -> None:
         """Read until the server is ready. The responses to each execution begin with that to its parameters."""
@@ -183,13 +185,6 @@ class PreparingConnection(Connection):  # type: ignore[misc]  # has no types
             if code == BIND_COMPLETE:
                 context = next(following)
             self.message_types[code](read(self._sock, length - 4), context)
-
-    def _forget_stale(self, failed: Context) -> None:
-        """Have a statement prepared anew when the caller tries again, if the server cannot execute it any more."""
-        fields = failed.error.args[0]
-        if isinstance(fields, dict) and fields.get("C") in _STALE:
-            for text in [text for text, each in self._statements.items() if each.text == failed.statement]:
-                del self._statements[text]
 
     def _remember(self, text: str, statement: _Statement) -> None:
         self._statements[text] = statement

@@ -164,6 +164,19 @@ def test_a_statement_that_the_server_has_dropped_is_prepared_again(ledger):
         assert connection.execute(SELECT, {"key": "schema"}).scalar().isdigit()
 
 
+def test_statements_of_a_transaction_that_the_server_has_dropped_are_prepared_again(ledger):
+    for number in range(1, 4):
+        ledger.submissions.submit(a_job(number, settings={"seed": number}), 1.0)
+    with ledger.database.read() as connection:
+        connection.execute(text("DEALLOCATE ALL"))
+
+    with pytest.raises(LedgerError):
+        ledger.submissions.submit(a_job(4, settings={"seed": 4}), 1.0)
+
+    assert ledger.jobs.get(a_job(4).id) is None
+    assert ledger.submissions.submit(a_job(4, settings={"seed": 4}), 1.0).created
+
+
 def put_all(ledger, transactions):
     """Perform transactions, each of which puts keys, deferred or not, and then looks a key up if it is given."""
     outcomes = []
