@@ -15,8 +15,8 @@ Value = TypeVar("Value")
 
 # Calls that run at the same time: another one begins only if the last one takes longer than this many seconds.
 MAX_CALLS, SLOW_SECONDS = 4, 0.1
-# Turns of the event loop before a call begins: one reads the requests that have arrived meanwhile, and the next one
-# handles them, so that they take part in this call instead of waiting for the next one.
+# Turns of the event loop before a short call begins: one reads the requests that have arrived meanwhile, and the next
+# one handles them, so that they take part in this call instead of waiting for the next one.
 TURNS = 2
 # Threads of their own: the change to a thread of Starlette's pool takes three times as long.
 _threads = ThreadPoolExecutor(max_workers=32, thread_name_prefix="shared-calls")
@@ -25,11 +25,18 @@ _threads = ThreadPoolExecutor(max_workers=32, thread_name_prefix="shared-calls")
 class SharedCalls(Generic[Key, Value]):
     """Calls `load` in a thread, with the keys of all waiting requests. Used by one event loop.
 
-    `load` returns a value or an exception for each key that it finds. After a call, the next one waits `rest` seconds.
+    `load` returns a value or an exception for each key that it finds. A call waits `turns` of the event loop before it
+    begins, and after it the next one waits `rest` seconds.
     """
 
-    def __init__(self, load: Callable[[Sequence[Key]], Mapping[Key, Value | Exception]], rest: float = 0.0) -> None:
-        self._load, self._rest = load, rest
+    def __init__(
+        self,
+        load: Callable[[Sequence[Key]], Mapping[Key, Value | Exception]],
+        *,
+        turns: int = TURNS,
+        rest: float = 0.0,
+    ) -> None:
+        self._load, self._turns, self._rest = load, turns, rest
         self._waiting: dict[Key, asyncio.Future[Value | None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()  # which asyncio does not keep alive
         self._running = 0  # tasks that will look at `_waiting` again
@@ -57,7 +64,7 @@ class SharedCalls(Generic[Key, Value]):
     async def _answer_all(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
             while self._waiting:
-                for _ in range(TURNS):
+                for _ in range(self._turns):
                     await asyncio.sleep(0)
                 waiting, self._waiting = self._waiting, {}
                 self._started = loop.time()

@@ -26,7 +26,7 @@ GRACE_SECONDS = 5  # time for running requests to finish when the server stops
 BACKLOG = 1024
 # A thread that returns from the database waits this long for the event loop, which rarely pauses under load, to let it
 # run. Python's default of 5 ms would apply to each statement of a transaction.
-SWITCH_SECONDS = 0.0005
+SWITCH_SECONDS = 0.0001
 
 
 def serve(resources: Resources, settings: ApiSettings, echo: Callable[[str], None]) -> None:
