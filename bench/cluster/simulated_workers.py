@@ -87,7 +87,12 @@ class SimulatedWorkers:
         return answered
 
     def _begin(self, message: bytes, now: float) -> None:
-        _, task, _ = json.loads(b64decode(json.loads(message)["body"]))
+        envelope = json.loads(message)
+        if (kind := envelope["headers"]["task"]) != names.EVALUATE:
+            raise ValueError(
+                f"Simulated workers only evaluate subsets, and were sent {kind}: change the job's settings."
+            )
+        _, task, _ = json.loads(b64decode(envelope["body"]))
         self._free -= 1
         answers = [self._answer(task | part, number) for number, part in enumerate([{}, *task.get("more", [])])]
         work = sum(answer.seconds for answer in answers)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 DEFAULT_TENANT = "default"
 OUTAGE_SECONDS = 1.0
+REST_SECONDS = 0.02  # between calls for which nobody waits
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 Loader = Callable[["ApiState", Sequence[Key]], Mapping[Key, Value | Exception]]
@@ -75,18 +76,25 @@ class ApiState:
             self._tokens_exist = self.settings.require_token or bool(await self.call(_find_any_token, None))
         return self._tokens_exist
 
-    async def call(self, load: Loader[Key, Value], key: Key) -> Value | None:
-        """Return the value that `load` finds for a key, together with the keys of other requests."""
-        value: Value | None = await self._shared(load).get(key)
+    async def call(self, load: Loader[Key, Value], key: Key, *, at_once: bool = False) -> Value | None:
+        """Return the value that `load` finds for a key, together with the keys of other requests.
+
+        A call that takes long, compared with the handling of requests, should begin `at_once`.
+        """
+        shared = self._shared(load, turns=0) if at_once else self._shared(load)
+        value: Value | None = await shared.get(key)
         return value
 
     def start(self, load: Loader[Key, Value], key: Key) -> None:
-        """Have `load` called with a key, together with those of other requests, without waiting for it."""
-        self._shared(load).start(key)
+        """Have `load` called with a key, together with those of other requests, without waiting for it.
 
-    def _shared(self, load: Loader[Key, Value]) -> SharedCalls[Key, Value]:
+        It is called at once, but not again within `REST_SECONDS`, so that many requests share a call.
+        """
+        self._shared(load, rest=REST_SECONDS).start(key)
+
+    def _shared(self, load: Loader[Key, Value], **options: Any) -> SharedCalls[Key, Value]:
         if load not in self._calls:
-            self._calls[load] = SharedCalls(partial(load, self))
+            self._calls[load] = SharedCalls(partial(load, self), **options)
         return self._calls[load]
 
 

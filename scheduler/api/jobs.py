@@ -49,10 +49,10 @@ async def submit(request: Request, body: JobRequest, caller: Submitter, key: Key
     traceparent = valid_traceparent(request.headers.get("traceparent"))
     with caller.api.resources.tracing.span("submit", traceparent, "server") as span:
         document = SubmittedDocument(body, caller, key, span.traceparent)
-        outcome = await caller.api.call(submit_all, document)
+        outcome = await caller.api.call(submit_all, document, at_once=True)
         if isinstance(outcome, ColumnsRequest):  # no thread waits while the table is read
             columns = await run_while_connected(request, caller.api.tables.prepare(outcome))
-            outcome = await caller.api.call(submit_all, replace(document, columns=columns))
+            outcome = await caller.api.call(submit_all, replace(document, columns=columns), at_once=True)
     if not isinstance(outcome, SubmittedJob):
         raise ConflictError("The job was deleted as soon as it was submitted.", remedy="Submit it again.")
     if outcome.created:

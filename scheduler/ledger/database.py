@@ -214,7 +214,7 @@ def _engine(url: str) -> Engine:
         event.listen(engine, "begin", _begin_sqlite)
     else:
         if uses_pg8000:
-            event.listen(engine, "connect", _set_keepalive)
+            event.listen(engine, "connect", _set_socket_options)
             event.listen(engine, "begin", _begin_postgresql)
         event.listen(engine, "connect", _prepare_postgresql)
         wait_for_connections(engine)
@@ -252,12 +252,17 @@ def _use_write_ahead_log(cursor: sqlite3.Cursor) -> None:
             return
 
 
-def _set_keepalive(connection: Any, _record: object) -> None:
-    """Detect a server whose host is gone. By default, pg8000 waits as long as TCP does, which is minutes."""
+def _set_socket_options(connection: Any, _record: object) -> None:
+    """Detect a server whose host is gone, and send everything at once.
+
+    By default, pg8000 waits as long as TCP does, which is minutes. And the end of a long group of statements would wait
+    for an acknowledgement of its beginning, which the server delays until it has a response.
+    """
     sock: socket.socket = connection._usock  # noqa: SLF001 - pg8000 offers no other way
     sock.settimeout(None)  # it applied to connecting; a slow server is not gone
     if sock.family == socket.AF_UNIX:
         return
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for option, value in _KEEPALIVE.items():
         if hasattr(socket, option):  # not on every system
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

@@ -4,19 +4,30 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Executable, bindparam, func, insert, literal, select, union_all
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Executable,
+    Integer,
+    String,
+    bindparam,
+    func,
+    insert,
+    literal_column,
+    null,
+    select,
+    union_all,
+)
 
 from maabo_dist.contract.job import JobSpec, JobState
 from maabo_dist.errors import InputError
 from scheduler.ledger.audit import AuditEntry, append_entries
 from scheduler.ledger.database import DuplicateError, LedgerTopic, deferred, lock
 from scheduler.ledger.jobs import OPEN, UNENDED, new_row
-from scheduler.ledger.schema import jobs, keys
-from scheduler.ledger.tenants import QuotaError, read_quotas
-
-Item = TypeVar("Item")
+from scheduler.ledger.schema import jobs, keys, quotas
+from scheduler.ledger.tenants import EVERYONE, QuotaError, QuotaRow, apply_defaults
 
 ATTEMPTS = 5
 MAX_PARTS = 64  # of a compound statement; SQLite accepts 500
@@ -25,6 +36,9 @@ _WAITING = (JobState.QUEUED, JobState.PAUSED)
 _SELECT_KEYS = select(keys).where(
     keys.c.tenant.in_(bindparam("tenants", expanding=True)), keys.c.key.in_(bindparam("names", expanding=True))
 )
+# The kinds of rows of `_select_state`.
+_LIMITS, _SAME_ID, _SAME_WORK = range(3)
+_LIMIT_COLUMNS = [quotas.c[name] for name in QuotaRow.__slots__ if name != "tenant"]
 _INSERT_JOBS, _INSERT_KEYS = insert(jobs), insert(keys)
 
 
@@ -109,13 +123,13 @@ class _Batch:
         self._connection = connection
         specs = {request.spec.id: request.spec for request in requests}
         tenants = {spec.tenant for spec in specs.values()}
-        self._quotas = read_quotas(connection, tenants)
         self._waiting: dict[str, int] = {}  # jobs that count as waiting, by tenant
         self._keys = _find_keys(connection, tenants, [each.key for each in requests if each.key is not None])
         self._work = {spec.id: spec.work for spec in specs.values()}
         reusing = [request.spec for request in requests if not request.fresh]
         works = {(spec.tenant, self._work[spec.id]) for spec in reusing}
-        self._ids, self._jobs_of_work = _find_jobs(connection, list(specs), works)
+        state = _read_state(connection, sorted(tenants), list(specs), sorted(works))
+        self._quotas, self._ids, self._jobs_of_work = state
         self._new_jobs: list[dict[str, Any]] = []
         self._new_keys: list[dict[str, Any]] = []
         self._entries: list[AuditEntry | None] = []
@@ -195,43 +209,64 @@ def _check_body(key: str, row: tuple[str, str], body: str) -> str:
     return job
 
 
-def _find_jobs(
-    connection: Connection, ids: Sequence[str], works: Collection[tuple[str, str]]
-) -> tuple[set[tuple[str, str]], dict[tuple[str, str], str]]:
-    """The tenant and id of the jobs that exist, and the newest usable job of each tenant and work."""
+def _read_state(
+    connection: Connection, tenants: list[str], ids: list[str], works: list[tuple[str, str]]
+) -> tuple[dict[str, QuotaRow], set[tuple[str, str]], dict[tuple[str, str], str]]:
+    """The limits of the tenants, the tenant and id of the jobs that exist, and the newest usable job of each work.
+
+    A work is that of a tenant.
+    """
+    limits: dict[str, QuotaRow] = {}
     existing: set[tuple[str, str]] = set()
     newest: dict[tuple[str, str], str] = {}
-    pairs, remaining = sorted(works), list(ids)
-    while pairs or remaining:
-        # One statement for all of them; each part reads one row of the index. Few lengths, so few statements.
-        parts = min(MAX_PARTS, 1 << max(len(pairs) - 1, 0).bit_length())
-        some, pairs = pairs[:parts], pairs[parts:]
-        some_ids, remaining = remaining[:parts], remaining[parts:]
-        padded = _pad(some, parts, ("", ""))
-        values: dict[str, str] = {f"id_{number}": job for number, job in enumerate(_pad(some_ids, parts, ""))}
-        values |= {f"tenant_{number}": tenant for number, (tenant, _) in enumerate(padded)}
-        values |= {f"work_{number}": work for number, (_, work) in enumerate(padded)}
-        for row in connection.execute(_select_jobs(parts), values):
-            if row.by_id:
-                existing.add((row.tenant, row.id))
+    for start in range(0, max(len(tenants), len(ids), len(works)), MAX_PARTS):
+        some = slice(start, start + MAX_PARTS)
+        some_tenants, some_ids, some_works = tenants[some], ids[some], works[some]
+        # One statement for all of them; each part reads one row of an index. Few lengths, so few statements.
+        parts = 1 << (max(len(some_tenants), len(some_ids), len(some_works)) - 1).bit_length()
+        values = _number("name", some_tenants, parts) | _number("id", some_ids, parts)
+        values |= _number("tenant", [tenant for tenant, _ in some_works], parts)
+        values |= _number("work", [work for _, work in some_works], parts)
+        for kind, tenant, work, job, *numbers in connection.execute(_select_state(parts), values):
+            if kind == _LIMITS:
+                limits[tenant] = QuotaRow(tenant, *numbers)
+            elif kind == _SAME_ID:
+                existing.add((tenant, job))
             else:
-                newest[row.tenant, row.work] = row.id
-    return existing, newest
+                newest[tenant, work] = job
+    return apply_defaults(limits, tenants), existing, newest
 
 
-def _pad(items: list[Item], length: int, item: Item) -> list[Item]:
-    return items + [item] * (length - len(items))
+def _number(name: str, values: list[str], count: int) -> dict[str, str]:
+    """Parameters of a statement; those that are not needed are empty."""
+    padded = values + [""] * (count - len(values))
+    return {f"{name}_{number}": value for number, value in enumerate(padded)}
 
 
 @cache
-def _select_jobs(parts: int) -> Executable:
-    """Select the jobs of several ids, and the newest usable job of each of several tenants and works."""
-    columns = (jobs.c.tenant, jobs.c.work, jobs.c.id)
+def _select_state(parts: int) -> Executable:
+    """Select the limits of tenants, the jobs of several ids, and the newest usable job of each of several works."""
     numbers = range(parts)
-    # Not an expanding parameter: to expand it takes longer than to execute the statement.
+    none = [null().cast(column.type).label(column.name) for column in _LIMIT_COLUMNS]
+    # Not expanding parameters: to expand them takes longer than to execute the statement.
+    names: list[ColumnElement[str]] = [_constant(EVERYONE), *(bindparam(f"name_{n}") for n in numbers)]
     ids: list[ColumnElement[str]] = [bindparam(f"id_{n}") for n in numbers]
-    by_id = select(*columns, literal(1).label("by_id")).where(jobs.c.id.in_(ids))
-    usable = jobs.c.state.not_in([JobState.FAILED, JobState.CANCELLED]) & (jobs.c.command != "cancel")
-    newest = select(*columns, literal(0).label("by_id")).order_by(jobs.c.created.desc(), jobs.c.id.desc()).limit(1)
+    no_job = (_constant("").label("work"), _constant("").label("id"))
+    limits = select(_kind(_LIMITS), quotas.c.tenant, *no_job, *_LIMIT_COLUMNS)
+    columns = (jobs.c.tenant, jobs.c.work, jobs.c.id, *none)
+    same_id = select(_kind(_SAME_ID), *columns).where(jobs.c.id.in_(ids))
+    unusable = [_constant(state.value) for state in (JobState.FAILED, JobState.CANCELLED)]
+    usable = jobs.c.state.not_in(unusable) & (jobs.c.command != _constant("cancel"))
+    newest = select(_kind(_SAME_WORK), *columns).order_by(jobs.c.created.desc(), jobs.c.id.desc()).limit(1)
     conditions = [(jobs.c.tenant == bindparam(f"tenant_{n}"), jobs.c.work == bindparam(f"work_{n}")) for n in numbers]
-    return union_all(by_id, *(select(newest.where(*each, usable).subquery()) for each in conditions))
+    of_works = (select(newest.where(*each, usable).subquery()) for each in conditions)
+    return union_all(limits.where(quotas.c.tenant.in_(names)), same_id, *of_works)
+
+
+def _kind(number: int) -> ColumnElement[int]:
+    return literal_column(str(number), Integer).label("kind")
+
+
+def _constant(value: str) -> ColumnElement[str]:
+    """A text that is part of the statement. SQLAlchemy has a parameter for each value, which takes time each time."""
+    return literal_column(f"'{value}'", String)

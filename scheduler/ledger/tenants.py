@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from hashlib import sha256
 from secrets import token_hex, token_urlsafe
 from time import monotonic
@@ -76,22 +75,18 @@ class Quotas(LedgerTopic):
             connection.execute(insert(quotas).values(asdict(row)))
 
 
-@cache
-def _select_quotas(tenants: int) -> Select[Any]:
-    """Select the limits of this many tenants. To build and expand a statement takes longer than to execute it."""
-    return select(quotas).where(quotas.c.tenant.in_([bindparam(f"tenant_{number}") for number in range(tenants)]))
+# Built once: to build a statement takes longer than to execute it.
+_SELECT_QUOTAS = select(quotas).where(quotas.c.tenant.in_([bindparam("tenant"), bindparam("everyone")]))
 
 
 def read_quota(connection: Connection, tenant: str) -> QuotaRow:
     """Return a tenant's limits within a transaction: its own, or those of EVERYONE, or none."""
-    return read_quotas(connection, [tenant])[tenant]
+    selected = connection.execute(_SELECT_QUOTAS, {"tenant": tenant, "everyone": EVERYONE}).mappings()
+    return apply_defaults({row["tenant"]: QuotaRow(**row) for row in selected}, [tenant])[tenant]
 
 
-def read_quotas(connection: Connection, tenants: Collection[str]) -> dict[str, QuotaRow]:
-    """Return the limits of several tenants."""
-    names = {f"tenant_{number}": tenant for number, tenant in enumerate([*tenants, EVERYONE])}
-    selected = connection.execute(_select_quotas(len(names)), names).mappings()
-    rows = {row["tenant"]: QuotaRow(**row) for row in selected}
+def apply_defaults(rows: Mapping[str, QuotaRow], tenants: Collection[str]) -> dict[str, QuotaRow]:
+    """Return the limits of tenants: their own, or those of EVERYONE, or none."""
     default = rows.get(EVERYONE, QuotaRow(EVERYONE))
     return {tenant: rows.get(tenant) or replace(default, tenant=tenant) for tenant in tenants}
 

@@ -1,6 +1,7 @@
 """One call answers all requests that wait; each answer is newer than its request."""
 
 import asyncio
+import socket
 from threading import Event, Lock
 
 import pytest
@@ -36,6 +37,43 @@ def test_requests_that_arrive_during_a_call_share_the_next_one():
 
     assert asyncio.run(run()) == [20, 40, None, 40, 20]
     assert load.calls == [[2], [4, 5, 2]]  # the later request for 2 got an answer of its own
+
+
+def test_requests_that_the_event_loop_has_not_handled_yet_share_a_call():
+    load = Recorder()
+    load.go.set()
+
+    async def run():
+        shared, (near, far) = SharedCalls(load), socket.socketpair()
+        loop = asyncio.get_running_loop()
+        near.setblocking(False)
+        with near, far:
+            # As in uvicorn, what arrives on a connection is handled by a task of its own.
+            later = loop.create_future()
+            loop.add_reader(near, lambda: later.done() or later.set_result(asyncio.create_task(shared.get(4))))
+            far.send(b"a request")
+            first = asyncio.create_task(shared.get(2))
+            values = [await first, await (await later)]
+            loop.remove_reader(near)
+        return values
+
+    assert asyncio.run(run()) == [20, 40]
+    assert load.calls == [[2, 4]]
+
+
+def test_after_a_call_the_next_one_waits_for_more_requests():
+    load = Recorder()
+    load.go.set()
+
+    async def run():
+        shared = SharedCalls(load, rest=0.2)
+        values = [await shared.get(2)]
+        later = shared.start(4)
+        await asyncio.sleep(0.02)
+        return [*values, await shared.get(6), await later]
+
+    assert asyncio.run(run()) == [20, 60, 40]
+    assert load.calls == [[2], [4, 6]]
 
 
 def test_an_error_is_raised_in_the_requests_that_it_concerns():

@@ -1,8 +1,12 @@
 """PostgreSQL with prepared and deferred statements: fewer round trips, the same results and errors."""
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pg8000.core import Context, i_pack
+from pg8000.legacy import Connection
 from sqlalchemy import text
 
 from scheduler.ledger import prepared
@@ -37,8 +41,8 @@ def values(ledger):
 
 def count_messages(monkeypatch):
     """Count how often a connection waits for responses."""
-    waits, read = [], PreparingConnection.handle_messages
-    monkeypatch.setattr(PreparingConnection, "handle_messages", lambda *args: waits.append(1) or read(*args))
+    waits, read = [], PreparingConnection.read_responses
+    monkeypatch.setattr(PreparingConnection, "read_responses", lambda *args: waits.append(1) or read(*args))
     return waits
 
 
@@ -75,7 +79,7 @@ def test_a_read_and_a_group_of_submissions_take_few_round_trips(ledger, monkeypa
     ledger.submissions.submit(a_job(9, settings={"seed": 9}), 1.0)
 
     assert reading == 1
-    assert len(waits) - reading == 3  # the quotas, the jobs that exist, and the commit
+    assert len(waits) - reading == 2  # what the ledger has, and the commit
 
 
 def test_the_error_of_a_deferred_statement_is_raised_by_the_commit(ledger):
@@ -158,6 +162,85 @@ def test_a_statement_that_the_server_has_dropped_is_prepared_again(ledger):
 
     with ledger.database.read() as connection:
         assert connection.execute(SELECT, {"key": "schema"}).scalar().isdigit()
+
+
+def test_statements_of_a_transaction_that_the_server_has_dropped_are_prepared_again(ledger):
+    for number in range(1, 4):
+        ledger.submissions.submit(a_job(number, settings={"seed": number}), 1.0)
+    with ledger.database.read() as connection:
+        connection.execute(text("DEALLOCATE ALL"))
+
+    with pytest.raises(LedgerError):
+        ledger.submissions.submit(a_job(4, settings={"seed": 4}), 1.0)
+
+    assert ledger.jobs.get(a_job(4).id) is None
+    assert ledger.submissions.submit(a_job(4, settings={"seed": 4}), 1.0).created
+
+
+def put_all(ledger, transactions):
+    """Perform transactions, each of which puts keys, deferred or not, and then looks a key up if it is given."""
+    outcomes = []
+    for puts, looked_up in transactions:
+        try:
+            with ledger.database.write() as connection:
+                for name, is_deferred in puts:
+                    with deferred(connection) if is_deferred else nullcontext():
+                        add(connection, name)
+                seen = looked_up and connection.execute(SELECT, {"key": f"test {looked_up}"}).scalar()
+            outcomes.append(seen)
+        except DuplicateError:
+            outcomes.append("duplicate")
+    return outcomes
+
+
+def slowly_put_all(transactions):
+    """The same in plain Python: a transaction with a key that exists has no effect."""
+    outcomes, stored = [], set()
+    for puts, looked_up in transactions:
+        names = [name for name, _ in puts]
+        if len({*names}) < len(names) or stored & {*names}:
+            outcomes.append("duplicate")
+        else:
+            stored |= {*names}
+            outcomes.append(looked_up if looked_up in stored else None)
+    return outcomes, stored
+
+
+NAMES = st.sampled_from("abcdef")
+PUTS = st.lists(st.tuples(NAMES, st.booleans()), max_size=4)
+
+
+def test_deferred_statements_have_the_effects_of_others(ledger):
+    with ledger.database.write() as connection:
+        add(connection, "x", "y")  # prepared from now on
+
+    @given(st.lists(st.tuples(PUTS, st.none() | NAMES), max_size=5))
+    @settings(max_examples=60, deadline=None)
+    def check(transactions):
+        with ledger.database.write() as connection:
+            connection.execute(text("DELETE FROM maabo_meta WHERE key LIKE 'test%'"))
+
+        assert (put_all(ledger, transactions), values(ledger)) == slowly_put_all(transactions)
+
+    check()
+
+
+CELLS = st.none() | st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
+
+
+@given(st.lists(st.lists(CELLS, min_size=3, max_size=3), max_size=6))
+def test_rows_are_read_as_by_pg8000(rows):
+    ours, theirs = (Context("SELECT", columns=[{}] * 3, input_funcs=readers) for readers in ((str, len, repr), None))
+    theirs.input_funcs = [str, len, repr]
+    connection = object.__new__(PreparingConnection)
+    connection._client_encoding = "utf8"
+    for row in rows * 2:
+        cells = [None if cell is None else cell.encode() for cell in row]
+        data = b"\0\3" + b"".join(i_pack(-1) if cell is None else i_pack(len(cell)) + cell for cell in cells)
+        connection.handle_DATA_ROW(data, ours)
+        Connection.handle_DATA_ROW(connection, data, theirs)
+
+    assert [list(row) for row in ours.rows] == theirs.rows
 
 
 def test_a_snapshot_does_not_see_later_commits(ledger):
