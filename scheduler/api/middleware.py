@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable
 from math import inf
-from random import getrandbits
+from secrets import token_hex
 from time import perf_counter
 
 from starlette.datastructures import Headers
@@ -40,8 +40,7 @@ class CorrelationMiddleware:
             await self._app(scope, receive, send)
             return
         header = Headers(scope=scope).get(HEADER, "")
-        # Not secret: clients can choose it. Random bytes of the system would take a system call.
-        correlation = header if _SAFE_ID.fullmatch(header) else f"{getrandbits(64):016x}"
+        correlation = header if _SAFE_ID.fullmatch(header) else token_hex(8)
         scope.setdefault("state", {})["correlation"] = correlation
         started, status, seconds = perf_counter(), 500, 0.0
 
