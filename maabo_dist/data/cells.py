@@ -30,6 +30,11 @@ class Levels:
     texts: tuple[str, ...]
 
     @property
+    def positions(self) -> dict[str, int]:
+        """The code of each level."""
+        return {text: code for code, text in enumerate(self.texts)}
+
+    @property
     def present(self) -> int:
         """The number of cells that are not missing."""
         return int(np.count_nonzero(self.codes >= 0))

@@ -1,14 +1,15 @@
 """Encode a table in blocks of columns, so that only one block at a time is in memory as it was read.
 
-    block of cells ──► features ──► TableEncoder.encode_cells ──► matrix ──► pruned ──► Columns of the block
+    block of cells ──► features ──► values of distinct cells ──► ranks ──► pruned ──► Columns of the block
 
-The columns of all blocks are joined at the end. A cell then takes two bytes, and each distinct value eight; those of a
-very wide table are kept on disk (see `scratch`).
+Texts are encoded once for each level, and the rows get ranks alone. The columns of all blocks are joined at the end. A
+cell then takes two bytes, and each distinct value eight; those of a very wide table are kept on disk (see `scratch`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,16 +17,14 @@ import pandas as pd
 
 from maabo_dist._util.scratch import is_large
 from maabo_dist._util.text import format_count, format_list, format_names
-from maabo_dist.data.columns import Columns, ColumnsBuilder, Feature
-from maabo_dist.data.encoder import ColumnReading, TableEncoder
+from maabo_dist.data.columns import Columns, ColumnsBuilder, Feature, RankedValues, RawColumn, rank_values
+from maabo_dist.data.encoder import ColumnReading, EncodedColumn, TableEncoder
 from maabo_dist.data.recoding import raw_columns
 from maabo_dist.data.target import Target
 from maabo_dist.errors import DatasetError
 
 # 32 MB of numbers.
 BLOCK_CELLS = 1 << 22
-
-Matrix = npt.NDArray[np.float64]
 
 
 def divide_columns(names: Sequence[str], rows: int) -> Iterator[list[str]]:
@@ -52,16 +51,16 @@ class BlockEncoder:
     def add(self, readings: Sequence[ColumnReading], table: Mapping[str, pd.Series]) -> None:
         """Encode the cells of these columns."""
         features = tuple(feature for reading in readings for feature in reading.features)
-        encoder, rows = TableEncoder(features), len(self._target.labels)
-        matrix = encoder.encode_cells(table, rows)
-        raw, raw_codes = raw_columns(features, matrix)
-        encoder.fill(matrix)
-        keep = self._prune(features, matrix)
-        kept = matrix if len(keep) == len(features) else matrix[keep]
-        block = Columns.from_matrix(
-            kept,
+        # One step for all columns after another: in a wide table, that is a quarter faster than column by column.
+        encoded = list(TableEncoder(features).encode_columns(table))
+        raw, raw_codes = self._raw_columns(encoded)
+        for column in encoded:
+            column.fill()
+        kept = [pair for column in encoded for pair in self._keep(column)]
+        block = Columns.from_ranks(
+            [ranked for _, ranked in kept],
             self._target.labels,
-            tuple(features[index] for index in keep),
+            tuple(feature for feature, _ in kept),
             self._target.classes,
             self._target.text,
         )
@@ -85,21 +84,33 @@ class BlockEncoder:
         _check_names(columns.features)
         return columns, notes
 
-    def _prune(self, features: Sequence[Feature], matrix: Matrix) -> list[int]:
-        """Return the features to keep: neither constant nor with the values of an earlier one."""
-        constant, keep = (matrix == matrix[:, :1]).all(axis=1), []
-        for index, feature in enumerate(features):
-            if constant[index]:
+    def _raw_columns(self, encoded: Sequence[EncodedColumn]) -> tuple[tuple[RawColumn, ...], npt.NDArray[Any]]:
+        raw: list[RawColumn] = []
+        codes: list[npt.NDArray[Any]] = [np.empty((0, len(self._target.labels)), np.uint8)]
+        for column in encoded:
+            if column.cells is not None or column.features[0].missing:  # else it has no text and no missing cells
+                own, own_codes = raw_columns(column.features, column.values)
+                raw += own
+                codes.append(column.spread(own_codes))
+        return tuple(raw), np.concatenate(codes)
+
+    def _keep(self, column: EncodedColumn) -> Iterator[tuple[Feature, RankedValues]]:
+        """Yield the features that are neither constant nor have the values of an earlier one."""
+        for feature, cells in zip(column.features, column.values, strict=True):
+            values, ranks = rank_values(cells)
+            if len(values) == 1:
                 self._constant.append(feature.name)
                 continue
+            ranked = RankedValues(values, column.spread(ranks))
             # 128 bits: equal digests mean equal contents, and no column is kept to be compared.
-            digest = blake2b(matrix[index], digest_size=16).digest()
-            if digest in self._first:
-                self._equal.append(f"{feature.name!r} (as {self._first[digest]!r})")
-            else:
-                self._first[digest] = feature.name
-                keep.append(index)
-        return keep
+            digest = blake2b(values.data, digest_size=16)
+            digest.update(ranked.ranks.data)
+            content = digest.digest()
+            if content in self._first:
+                self._equal.append(f"{feature.name!r} (as {self._first[content]!r})")
+                continue
+            self._first[content] = feature.name
+            yield feature, ranked
 
 
 def _check_names(features: Sequence[Feature]) -> None:

@@ -1,11 +1,12 @@
 """`Columns`: a prepared table, the meaning of its features, and probes: permuted copies of columns."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -161,17 +162,25 @@ class Columns:
         target: str,
     ) -> "Columns":
         """Rank-code a feature-major float64 matrix (D, n) without missing or infinite values."""
-        count, rows = matrix.shape
-        distinct, codes = [], np.empty((count, rows), np.uint16 if rows <= 1 << 16 else np.uint32)
-        for index, column in enumerate(matrix):
-            column_values, column_codes = rank_values(column)
-            distinct.append(column_values)
-            codes[index] = column_codes
-        sizes = [len(column_values) for column_values in distinct]
-        narrow = max(sizes, default=0) <= 1 << 16
+        return cls.from_ranks([rank_values(column) for column in matrix], labels, features, classes, target)
+
+    @classmethod
+    def from_ranks(
+        cls,
+        ranked: "Sequence[RankedValues]",
+        labels: npt.NDArray[np.int32],
+        features: tuple[Feature, ...],
+        classes: tuple[str, ...],
+        target: str,
+    ) -> "Columns":
+        """Make a table of features that are coded already."""
+        sizes = [len(each.values) for each in ranked]
+        codes = np.empty((len(ranked), len(labels)), np.uint16 if max(sizes, default=0) <= 1 << 16 else np.uint32)
+        for index, each in enumerate(ranked):
+            codes[index] = each.ranks
         return cls(
-            codes=codes.astype(np.uint16, copy=False) if narrow else codes,
-            values=np.concatenate([*distinct, np.empty(0)]),
+            codes=codes,
+            values=np.concatenate([*(each.values for each in ranked), np.empty(0)]),
             offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
             labels=np.ascontiguousarray(labels, dtype=np.int32),
             features=features,
@@ -316,18 +325,31 @@ class ColumnsBuilder:
         )
 
 
-def rank_values(column: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Return the distinct values, ascending, and the rank of each cell's; −0.0 is 0.0."""
+class RankedValues(NamedTuple):
+    """The distinct values of a feature, ascending, and the rank of each cell's, in the fewest bytes."""
+
+    values: npt.NDArray[np.float64]
+    ranks: npt.NDArray[np.unsignedinteger[Any]]
+
+
+def rank_values(column: npt.NDArray[np.float64]) -> RankedValues:
+    """Rank the values of a feature, none of which is missing or infinite; −0.0 is 0.0."""
     low, high = (float(column.min()), float(column.max())) if len(column) else (0.0, 0.0)
-    if high - low <= 2 * len(column) and abs(low) < 1 << 52:  # NaN and infinite values are not here
-        steps = (column - low).astype(np.int64)
+    if high - low <= 2 * len(column) and abs(low) < 1 << 52:
+        steps: npt.NDArray[Any] = (column - low).astype(np.int32 if len(column) < 1 << 29 else np.int64)
         if (steps + low == column).all():  # whole steps: counting is several times faster than sorting
             present = np.zeros(int(high - low) + 1, np.bool_)
             present[steps] = True
             values: npt.NDArray[np.float64] = np.flatnonzero(present).astype(np.float64) + low
-            return values, (np.cumsum(present, dtype=np.int64) - 1)[steps]
-    values, ranks = np.unique(column + 0.0, return_inverse=True)
-    return values, ranks.astype(np.int64)
+            ranks = (np.cumsum(present) - 1).astype(_rank_type(len(values)))
+            return RankedValues(values, ranks[steps])
+    values, inverse = np.unique(column + 0.0, return_inverse=True)
+    return RankedValues(values, inverse.astype(_rank_type(len(values))))
+
+
+def _rank_type(count: int) -> type[np.unsignedinteger[Any]]:
+    """Return the smallest type that has so many ranks."""
+    return np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.uint32
 
 
 class _Purpose(IntEnum):

@@ -72,7 +72,9 @@ def _read_texts(cells: pd.Series) -> Dates | None:
     # Nearly every text column is decided here.
     if not len(sample) or sample.str.fullmatch(_DATE_TEXT).mean() < DATE_SHARE:
         return None
-    likely = [layout for layout in LAYOUTS if _share(sample, layout) >= DATE_SHARE]
+    # No text of this layout, which begins with four digits and a hyphen, is a date of another.
+    layouts = LAYOUTS[:1] if _share(sample, ISO) > 1 - DATE_SHARE else LAYOUTS[1:]
+    likely = [layout for layout in layouts if _share(sample, layout) >= DATE_SHARE]
     shares = {layout: _share(texts, layout) for layout in likely}
     if not shares or max(shares.values()) < DATE_SHARE:
         return None

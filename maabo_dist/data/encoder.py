@@ -10,12 +10,12 @@ No column is refused. Those that would only harm the search are left out, with t
 numbers, text or dates, values that identify rows.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -227,8 +227,12 @@ class TableEncoder:
         have, or a missing cell of a column that had none.
         """
         frame = self.check(frame)
-        matrix = self.encode_cells({column: frame[column] for column in self.columns}, len(frame))
-        self.fill(matrix)
+        matrix, start = np.empty((len(self.features), len(frame))), 0
+        for column in self.encode_columns({column: frame[column] for column in self.columns}):
+            column.fill()
+            stop = start + len(column.features)
+            matrix[start:stop] = column.spread(column.values)
+            start = stop
         return matrix
 
     def check(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -243,19 +247,28 @@ class TableEncoder:
         check_unique(frame.columns, among=self.columns)
         return frame
 
-    def encode_cells(self, table: Mapping[str, pd.Series], rows: int) -> Values:
+    def encode_columns(self, table: Mapping[str, pd.Series]) -> Iterator["EncodedColumn"]:
         """Encode columns that were already taken out of their frame; missing numbers and dates stay NaN."""
-        matrix = np.empty((len(self.features), rows))
-        position = 0
         for column, group in groupby(self.features, key=attrgetter("column")):
-            for values in _encode_column(table[column], tuple(group)):
-                matrix[position] = values
-                position += 1
-        return matrix
+            yield encode_column(table[column], tuple(group))
 
-    def fill(self, matrix: Values) -> None:
+
+class EncodedColumn(NamedTuple):
+    """The values of all features of one column."""
+
+    features: tuple[Feature, ...]
+    # (features, distinct cells), or (features, rows).
+    values: Values
+    # (rows): the distinct cell of each row, −1 for the last one; None if `values` has one for each row.
+    cells: npt.NDArray[np.intp] | None
+
+    def spread(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the value of each row from those of the distinct cells, which are the last axis."""
+        return values if self.cells is None else values[..., self.cells]
+
+    def fill(self) -> None:
         """Fill in missing numbers and dates."""
-        for feature, values in zip(self.features, matrix, strict=True):
+        for feature, values in zip(self.features, self.values, strict=True):
             if feature.kind in {FeatureKind.NUMBER, FeatureKind.DATE}:
                 missing = np.isnan(values)
                 if missing.any():
@@ -280,19 +293,23 @@ def check_unique(names: pd.Index, *, among: Iterable[str]) -> None:
         )
 
 
-def _encode_column(cells: pd.Series, features: tuple[Feature, ...]) -> Iterable[Values]:
-    """Return one array for each of the features, all of which are made from this column."""
+def encode_column(cells: pd.Series, features: tuple[Feature, ...]) -> EncodedColumn:
+    """Encode one column, which all these features are made from; missing numbers and dates stay NaN."""
     kinds = {feature.kind for feature in features}
     if FeatureKind.DATE in kinds:
-        return _encode_dates(cells, features)
+        return EncodedColumn(features, np.array(list(_encode_dates(cells, features))), None)
     if FeatureKind.NUMBER in kinds:
         values = read_numbers(cells)
+        if len(features) == 1:
+            return EncodedColumn(features, values[np.newaxis], None)
         missing = np.isnan(values)
-        return [_encode_number(values, missing, feature) for feature in features]
+        return EncodedColumn(features, np.array([_encode_number(values, missing, each) for each in features]), None)
     if kinds == {FeatureKind.MISSING}:
-        return [cells.isna().to_numpy().astype(np.float64)]
+        return EncodedColumn(features, cells.isna().to_numpy().astype(np.float64)[np.newaxis], None)
     coded = levels(cells)
-    return [_encode_levels(coded, feature) for feature in features]
+    values = np.array([_encode_levels(coded.positions, feature) for feature in features])
+    # Without missing cells, their value occurs in no row.
+    return EncodedColumn(features, values if coded.missing else values[:, :-1], coded.codes)
 
 
 def _encode_dates(cells: pd.Series, features: tuple[Feature, ...]) -> Iterable[Values]:
@@ -358,20 +375,23 @@ def _encode_number(values: Values, missing: npt.NDArray[np.bool_], feature: Feat
     return missing.astype(np.float64) if feature.kind is FeatureKind.MISSING else values
 
 
-def _encode_levels(coded: Levels, feature: Feature) -> Values:
-    """Look each code up; a missing cell's code, −1, selects the last entry."""
-    by_level = [_level_value(text, feature) for text in coded.texts]
-    return np.array([*by_level, _fill(feature)])[coded.codes]
-
-
-def _level_value(text: str, feature: Feature) -> float:
+def _encode_levels(positions: Mapping[str, int], feature: Feature) -> Values:
+    """Return the value of each level, by its position, and that of missing cells."""
+    values = np.zeros(len(positions) + 1)
     match feature.kind:
         case FeatureKind.PAIR:
-            return float(feature.levels.index(text)) if text in feature.levels else np.nan
+            values[:] = np.nan
+            chosen = dict(zip(feature.levels, (0.0, 1.0), strict=True))
         case FeatureKind.OTHER:
-            return float(text not in feature.levels)
-        case _:
-            return float(feature.levels == (text,))  # 0 for every level of a MISSING feature, which has none
+            values[:] = 1.0
+            chosen = dict.fromkeys(feature.levels, 0.0)
+        case _:  # a MISSING feature has no level
+            chosen = dict.fromkeys(feature.levels, 1.0)
+    for level, value in chosen.items():
+        if level in positions:
+            values[positions[level]] = value
+    values[-1] = _fill(feature)
+    return values
 
 
 def _fill(feature: Feature) -> float:

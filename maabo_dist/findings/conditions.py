@@ -163,8 +163,8 @@ class _Builder:
         self._missing_of: dict[int, int] = {}
         self._present_of: dict[int, int] = {}
         self._set_of: dict[tuple[int, int], int] = {}
-        # For each feature of a text column, the levels and the codes that they have.
-        self._codes_of: dict[int, tuple[npt.NDArray[Any], npt.NDArray[Any]]] = {}
+        # For each text column the codes of its levels, and a row that has each.
+        self._levels_of: dict[int, tuple[npt.NDArray[Any], npt.NDArray[Any]]] = {}
 
     def cuts(self, literals: Ints, bounds: Floats) -> Ints:
         """Return the number of the feature's values that are at most the bound."""
@@ -306,11 +306,11 @@ class _Builder:
     def _levels(self, index: int) -> int:
         """Return the levels for which a literal holds, as bits."""
         feature, cut = int(self.literals[index] >> 1), int(self.literal_cuts[index])
-        if feature not in self._codes_of:
-            levels, rows = np.unique(self.columns.raw_codes[self.raw[feature]], return_index=True)
-            self._codes_of[feature] = levels, self.columns.codes[feature][rows]
-        levels, codes = self._codes_of[feature]
-        holds = (codes >= cut) == bool(self.literals[index] & 1)
+        raw = int(self.raw[feature])
+        if raw not in self._levels_of:
+            self._levels_of[raw] = np.unique(self.columns.raw_codes[raw], return_index=True)
+        levels, rows = self._levels_of[raw]
+        holds = (self.columns.codes[feature][rows] >= cut) == bool(self.literals[index] & 1)
         return sum(1 << code for code in levels[holds].tolist())
 
     def _log_sets(self, group: int, mask: int) -> float:

@@ -197,14 +197,29 @@ def _count_shared(bits: Any, others: Any, shared: Any, either: Any) -> None:
 
 @kernel
 def _count_classes(bits: Any, starts: Any, everything: Any, units: Any, rules: Any, counts: Any) -> None:
+    common = np.empty_like(everything)
     for rule in range(len(rules)):
+        common[:] = everything
+        for k in range(rules.shape[1]):
+            if rules[rule, k] >= 0:
+                _intersect(common, bits[rules[rule, k]], common)
         for c in range(counts.shape[1]):
-            for word in range(starts[c], starts[c + 1]):
-                common = everything[word]
-                for k in range(rules.shape[1]):
-                    if rules[rule, k] >= 0:
-                        common &= bits[rules[rule, k], word]
-                counts[rule, c] += _count_bits(common, word, units)
+            counts[rule, c] = _count_common(common, everything, starts[c], starts[c + 1], units)
+
+
+@kernel
+def _intersect(first: Any, second: Any, out: Any) -> None:
+    for word in range(len(out)):
+        out[word] = first[word] & second[word]
+
+
+@kernel
+def _count_common(first: Any, second: Any, start: int, stop: int, units: Any) -> Any:
+    """The rows of the bits that are set in both, in the words start:stop; a slice saves a check of every index."""
+    left, right, total = first[start:stop], second[start:stop], np.int64(0)
+    for word in range(len(left)):
+        total += _count_bits(left[word] & right[word], start + word, units)
+    return total
 
 
 @kernel
@@ -224,10 +239,11 @@ def _drop_unsupported(
     width = rules.shape[1]
     # The last entry is the rule's own; entry k is that of the rule without its condition k.
     rows, hits = np.zeros(width + 1, np.int64), np.zeros(width + 1, np.int64)
+    after = np.empty((width + 1, len(everything)), np.uint64)
     for rule in range(len(rules)):
-        label = labels[rule]
+        span = starts[labels[rule]], starts[labels[rule] + 1]
         while True:
-            _count_without(bits, everything, units, rules[rule], starts[label], starts[label + 1], rows, hits)
+            _count_without(bits, everything, units, rules[rule], span, after, rows, hits)
             worst, greatest = -1, 0.0
             for k in range(width):
                 if rules[rule, k] >= 0:
@@ -241,26 +257,26 @@ def _drop_unsupported(
 
 @kernel
 def _count_without(
-    bits: Any, everything: Any, units: Any, rule: Any, start: int, stop: int, rows: Any, hits: Any
+    bits: Any, everything: Any, units: Any, rule: Any, span: tuple[int, int], after: Any, rows: Any, hits: Any
 ) -> None:
-    """Count the rows, and those of the class in the words start:stop, of the rule and of it without each condition."""
-    width = len(rule)
-    after = np.empty(width + 1, np.uint64)
-    rows[:] = 0
-    hits[:] = 0
-    for word in range(len(everything)):
-        after[width] = everything[word]
-        for k in range(width - 1, -1, -1):
-            after[k] = after[k + 1] & bits[rule[k], word] if rule[k] >= 0 else after[k + 1]
-        before = everything[word]
-        for k in range(width):
-            if rule[k] >= 0:
-                shared = _count_bits(before & after[k + 1], word, units)
-                rows[k] += shared
-                if start <= word < stop:
-                    hits[k] += shared
-                before &= bits[rule[k], word]
-        shared = _count_bits(before, word, units)
-        rows[width] += shared
-        if start <= word < stop:
-            hits[width] += shared
+    """Count the rows, and those of the class in a span of words, of the rule and of it without each condition.
+
+    `after` has room for the rows of the conditions behind each one. A condition at a time, so that each loop is plain.
+    """
+    width, (start, stop) = len(rule), span
+    after[width] = everything
+    for k in range(width - 1, -1, -1):
+        if rule[k] >= 0:
+            _intersect(after[k + 1], bits[rule[k]], after[k])
+        else:
+            after[k] = after[k + 1]
+    before = everything.copy()
+    for k in range(width + 1):
+        rows[k] = hits[k] = 0
+        if k == width or rule[k] >= 0:
+            others = after[min(k + 1, width)]
+            hits[k] = _count_common(before, others, start, stop, units)
+            rows[k] = hits[k] + _count_common(before, others, 0, start, units)
+            rows[k] += _count_common(before, others, stop, len(before), units)
+        if k < width and rule[k] >= 0:
+            _intersect(before, bits[rule[k]], before)

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist._util.jit import kernel
 from maabo_dist._util.scratch import each_of
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.weights import UNIT, count_classes
 
 WORD = 64
+# Bits that are made at a time: 4 MB of truth values.
+CHUNK_BITS = 1 << 22
 
 Bits = npt.NDArray[np.uint64]
 Ints = npt.NDArray[np.int64]
@@ -82,21 +83,22 @@ class MinedRows(NamedTuple):
 
 def condition_bits(columns: Columns, mined: MinedRows, literals: npt.NDArray[np.int32], bounds: Any) -> Bits:
     """(conditions, words): the rows in which each condition holds; see `Leaves.logic` for the literals."""
-    bits = np.zeros((len(literals), mined.words), np.uint64)
-    features = literals >> 1
+    bits = np.empty((len(literals), mined.words), np.uint64)
+    features, everything = literals >> 1, mined.everything
+    row_of_bit = np.zeros(mined.words * WORD, np.int64)
+    row_of_bit[mined.positions] = mined.rows
+    step = max(1, CHUNK_BITS // max(1, len(row_of_bit)))
     for feature in each_of(np.unique(features).tolist(), columns.codes, columns.values):
         values = columns.distinct_values(feature)
+        codes = columns.codes[feature][row_of_bit]
         own = np.flatnonzero(features == feature)
         cuts = np.searchsorted(values, bounds[own], side="right")
-        codes = columns.codes[feature][mined.rows].astype(np.int64)
-        _set_bits(codes, mined.positions, cuts, literals[own] & 1, own, bits)
+        # No code is at least the number of values, which their type may not have.
+        reachable = np.minimum(cuts, len(values) - 1).astype(codes.dtype)
+        for start in range(0, len(own), step):
+            part = slice(start, start + step)
+            above = np.packbits(codes >= reachable[part, None], axis=1, bitorder="little").view(np.uint64)
+            above[cuts[part] == len(values)] = 0
+            is_above = literals[own[part], None] & 1 == 1
+            bits[own[part]] = np.where(is_above, above, ~above) & everything
     return bits
-
-
-@kernel
-def _set_bits(codes: Any, positions: Any, cuts: Any, large: Any, indices: Any, bits: Any) -> None:
-    for i in range(len(indices)):
-        words, cut, above = bits[indices[i]], cuts[i], large[i] == 1
-        for row in range(len(codes)):
-            if (codes[row] >= cut) == above:
-                words[positions[row] >> 6] |= np.uint64(1) << np.uint64(positions[row] & 63)

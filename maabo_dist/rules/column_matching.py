@@ -5,10 +5,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from maabo_dist.contract.conditions import Condition
+from maabo_dist.contract.conditions import Condition, Op
 from maabo_dist.data.columns import OTHER_LEVELS, Columns, Feature, FeatureKind
 from maabo_dist.errors import DatasetError
 from maabo_dist.rules.matching import Mask, condition_holds
+
+_ON_LEVELS = frozenset({Op.IN, Op.NOT_IN, Op.IS, Op.IS_NOT})
 
 
 def match_columns(rules: Sequence[Iterable[Condition]], columns: Columns) -> Mask:
@@ -30,18 +32,26 @@ def _holds(condition: Condition, columns: Columns) -> Mask:
             f"The table has no column {condition.feature!r} for the condition of a rule. Give the same table."
         )
     raw = next((index for index, each in enumerate(columns.raw) if each.column == condition.feature), None)
+    if condition.op in _ON_LEVELS:
+        return _levels_hold(condition, columns, own[0], raw)
     missing = np.zeros(columns.rows, np.bool_) if raw is None else columns.raw_codes[raw] == 0
 
     def numbers() -> npt.NDArray[np.float64]:
         return columns.column(next(index for index in own if _is_bounded(condition, columns.features[index])))
 
-    def levels() -> npt.NDArray[np.object_]:
-        texts = columns.features[own[0]].levels if raw is None else (None, *columns.raw[raw].levels, OTHER_LEVELS)
-        codes = columns.column(own[0]).astype(np.int64) if raw is None else columns.raw_codes[raw]
-        cells: npt.NDArray[np.object_] = np.array(texts, object)[codes]
-        return cells
+    return condition_holds(condition, missing, numbers, numbers)
 
-    return condition_holds(condition, missing, numbers, levels)
+
+def _levels_hold(condition: Condition, columns: Columns, feature: int, raw: int | None) -> Mask:
+    """Decide each level once, and then look up those of the rows."""
+    if raw is None:
+        texts, codes = columns.features[feature].levels, columns.column(feature).astype(np.int64)
+    else:
+        texts, codes = ("", *columns.raw[raw].levels, OTHER_LEVELS), columns.raw_codes[raw]
+    cells = np.array(texts, object)
+    missing = np.zeros(len(texts), np.bool_)
+    missing[0] = raw is not None
+    return condition_holds(condition, missing, lambda: cells, lambda: cells)[codes]
 
 
 def _is_bounded(condition: Condition, feature: Feature) -> bool:

@@ -36,15 +36,31 @@ MAX_NAMES = 10
 
 def covered_rows(columns: Columns, rows: npt.NDArray[np.int64], logic: Logic, bounds: Floats) -> Mask:
     """(leaves, rows): True where all conditions of a leaf hold in a row of the table."""
-    covered = np.ones((len(logic), len(rows)), np.bool_)
+    covered = np.empty((len(logic), len(rows)), np.bool_)
     for leaf, (literals, thresholds) in enumerate(zip(logic, bounds, strict=True)):
-        for literal, threshold in zip(literals.tolist(), thresholds.tolist(), strict=True):
-            if literal == NO_LITERAL:
-                break
-            feature = literal // 2
-            values = columns.distinct_values(feature)
-            above = columns.codes[feature][rows] >= np.searchsorted(values, threshold, side="right")
-            covered[leaf] &= above == bool(literal % 2)
+        covered[leaf] = covers_rows(
+            columns, lambda feature: columns.codes[feature][rows], len(rows), literals, thresholds
+        )
+    return covered
+
+
+def covers_rows(
+    columns: Columns,
+    codes_of: Callable[[int], npt.NDArray[np.unsignedinteger[Any]]],
+    rows: int,
+    literals: npt.NDArray[np.int32],
+    thresholds: Floats,
+) -> Mask:
+    """(rows): True where all conditions of a leaf hold; `codes_of` returns the codes of a feature in these rows."""
+    covered = np.ones(rows, np.bool_)
+    for literal, threshold in zip(literals.tolist(), thresholds.tolist(), strict=True):
+        if literal == NO_LITERAL:
+            break
+        feature = literal // 2
+        values = columns.distinct_values(feature)
+        cut = int(np.searchsorted(values, threshold, side="right"))  # compared in the type of the codes
+        codes = codes_of(feature)
+        covered &= codes >= cut if literal % 2 else codes < cut
     return covered
 
 

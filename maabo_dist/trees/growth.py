@@ -20,6 +20,10 @@ The top of a tree is shared. A feature's best split of all rows is the same in e
 the root, the order of any other feature below it and its best splits of the two children are the same in every subset
 that holds both. A block's subsets are therefore processed root by root, and `FirstLevel` caches the results for a root.
 
+Few distinct rows need no orders. If the features of a subset have few combinations of values, as levels of text columns
+have, the rows of each combination are counted once, and a node is a box of combinations: the counts on both sides of
+every cut, and so the tree, are the same.
+
 Two habits make these loops fast. An order is a flat array and the index of its first entry, never a slice: a slice
 counts references, which costs more than the work on a small node. And indices are unsigned, which saves numba's check
 for negative ones: half of the time of a partition.
@@ -41,6 +45,12 @@ LONG = 1024
 CHUNK = 32
 SHARED_BYTES = 1 << 24
 """Room for the orders below one root; when it is full, it is cleared."""
+CELL_FEATURES = 3
+"""Trees of at most this many features may be grown on cells, combinations of values …"""
+CELL_ROWS, MAX_CELLS = 4, 1 << 16
+"""… if there are at least so many training rows for each cell, and at most so many cells."""
+LANES = 4
+"""Rows in turn are counted in several tables: a count waits for the one before it in the same place."""
 CLASS = np.uint32(1)
 """The class bit of an entry, with two classes."""
 U = np.uint64
@@ -115,6 +125,19 @@ class FirstLevel(NamedTuple):
     tied: Any  # bool (slots): True if training rows share a value of the feature
 
 
+class Cells(NamedTuple):
+    """The rows of each combination of the values of a subset's features; two classes, rows without weights."""
+
+    labels: Any  # uint8 (rows): the class of each training row
+    index: Any  # uint32 (rows): the cell of each row
+    lanes: Any  # int32: counts of training rows by lane, cell and class
+    counts: Any  # int64 (cells, 2): training rows
+    v_counts: Any  # int64 (cells, 2): validation rows
+    sizes: Any  # int64 (CELL_FEATURES): the values of each feature; 1 beyond the last
+    boxes: Any  # int64 (nodes, CELL_FEATURES, 2): the first and the last rank of each feature in a node
+    margins: Any  # int64 (CELL_FEATURES, cells, 2): the rows of a node by the rank of each feature
+
+
 @kernel
 def root_splits(
     entries: npt.NDArray[Any],
@@ -162,6 +185,7 @@ def grow_block(
     scratch = _scratch(rows, classes)
     first = _first_level(table, subsets)
     orders = _orders(table, len(first.feature), subsets.shape[1], max_depth)
+    cells = _cells(table, most)
     for i in range(len(sequence)):
         t = sequence[i]
         if i == 0 or roots[t] != tree.feature[0]:
@@ -169,8 +193,12 @@ def grow_block(
             _split_root(table, roots[t], tree, orders)
         if roots[t] != LEAF and max_depth > 1:
             subset = subsets[t][: _width(subsets[t])]
-            _prepare_first_level(table, subset, tree, orders, first, scratch)
-            _grow(table, subset, max_depth, tree, orders, first, scratch)
+            if has_few_cells(table, subset):
+                _count_cells(table, subset, cells)
+                _grow_on_cells(table, subset, max_depth, tree, cells)
+            else:
+                _prepare_first_level(table, subset, tree, orders, first, scratch)
+                _grow(table, subset, max_depth, tree, orders, first, scratch)
         _score_depths(table, max_depth, tree, block.scores[t])
         depth = 1
         for p in range(2, max_depth + 1):
@@ -397,6 +425,182 @@ def _grow(  # noqa: C901 - as one function; with the choice of the split apart i
                 else:
                     _partition(table, orders.entries, source, orders.entries, target, node, tree)
         tree.levels[depth + 2] = nodes
+
+
+@kernel
+def _cells(table: Any, nodes: int) -> Cells:
+    """Room for the cells of any subset, and the class of each row."""
+    rows, room = table.entries.shape[1], _most_cells(table) + 1
+    labels = np.empty(rows, np.uint8)
+    if len(table.entries) > 0:
+        for i in range(rows):
+            entry = U(table.entries[0, i])
+            row = (entry >> U(table.layout.row_shift)) & U(table.layout.row_mask)
+            labels[row] = entry & U(table.layout.class_mask)
+    return Cells(
+        labels,
+        np.empty(max(rows, len(table.validation_entries)), np.uint32),
+        np.empty(LANES * room * 2, np.int32),
+        np.empty((room, 2), np.int64),
+        np.empty((room, 2), np.int64),
+        np.ones(CELL_FEATURES, np.int64),
+        np.empty((nodes, CELL_FEATURES, 2), np.int64),
+        np.empty((CELL_FEATURES, room, 2), np.int64),
+    )
+
+
+@kernel
+def has_few_cells(table: Any, subset: npt.NDArray[np.int32]) -> bool:
+    """True if the tree of a subset is grown on cells."""
+    if len(table.totals) != 2 or len(table.units) > 0 or len(subset) > CELL_FEATURES:
+        return False
+    cells = 1
+    for q in range(len(subset)):
+        cells *= table.offsets[subset[q] + 1] - table.offsets[subset[q]]
+        if cells > _most_cells(table):
+            return False
+    return True
+
+
+@kernel
+def _most_cells(table: Any) -> Any:
+    """Trees are grown on at most this many cells."""
+    return min(table.entries.shape[1] // CELL_ROWS, MAX_CELLS)
+
+
+@kernel
+def _count_cells(table: Any, subset: npt.NDArray[np.int32], cells: Cells) -> None:
+    """Count the training and validation rows of each cell."""
+    total = 1
+    for q in range(CELL_FEATURES):
+        cells.sizes[q] = table.offsets[subset[q] + 1] - table.offsets[subset[q]] if q < len(subset) else 1
+        total *= cells.sizes[q]
+    _find_cells(table.train_codes, subset, cells)
+    lanes, index, labels = cells.lanes, cells.index, cells.labels
+    lanes[: LANES * total * 2] = 0
+    lane = U(total * 2)
+    for i in range(U(len(labels))):
+        lanes[(i % U(LANES)) * lane + U(index[i]) * U(2) + U(labels[i])] += 1
+    for cell in range(total):
+        for c in range(2):
+            cells.counts[cell, c] = cells.v_counts[cell, c] = 0
+            for k in range(LANES):
+                cells.counts[cell, c] += lanes[k * total * 2 + cell * 2 + c]
+    _find_cells(table.validation_codes, subset, cells)
+    for i in range(U(len(table.validation_entries))):
+        cells.v_counts[U(index[i]), U(table.validation_entries[i]) & U(CLASS)] += 1
+
+
+@kernel
+def _find_cells(codes: Any, subset: npt.NDArray[np.int32], cells: Cells) -> None:
+    """The cell of each row: its ranks, the last feature's first."""
+    index = cells.index[: codes.shape[1]]
+    index[:] = 0
+    for q in range(len(subset)):
+        column, size = codes[subset[q]], np.uint32(cells.sizes[q])
+        for i in range(len(index)):
+            index[i] = index[i] * size + np.uint32(column[i])
+
+
+@kernel
+def _grow_on_cells(table: Any, subset: npt.NDArray[np.int32], max_depth: int, tree: TreeNodes, cells: Cells) -> None:
+    """The same as `_grow`, on the counts of cells."""
+    tree.feature[1] = tree.feature[2] = LEAF
+    for q in range(CELL_FEATURES):
+        cells.boxes[0, q, 0], cells.boxes[0, q, 1] = 0, cells.sizes[q] - 1
+    for q in range(len(subset)):
+        if subset[q] == tree.feature[0]:
+            _divide_box(cells, q, tree.code[0], 0, 1)
+    nodes = 3
+    for depth in range(1, max_depth):
+        for node in range(tree.levels[depth], tree.levels[depth + 1]):
+            size = tree.counts[node, 0] + tree.counts[node, 1]
+            if not _may_split(tree.counts, node, size, table.min_samples_leaf):
+                continue
+            _sum_margins(cells, node)
+            q_best, low, high, zeros = _best_cut_of_margins(table, len(subset), tree, node, cells)
+            if q_best == LEAF:
+                continue
+            f, left = subset[q_best], nodes
+            nodes += 2
+            tree.feature[node], tree.left[node] = f, left
+            tree.threshold[node], tree.code[node] = _threshold(low, high, table.values, table.offsets[f])
+            tree.feature[left] = tree.feature[left + 1] = LEAF
+            _divide_box(cells, q_best, tree.code[node], node, left)
+            ones = np.int64(0)
+            for rank in range(cells.boxes[node, q_best, 0], low + 1):
+                ones += cells.margins[q_best, rank, 1]
+            tree.counts[left, 0], tree.counts[left, 1] = zeros, ones
+            _sum_validation(cells, left, tree.v_counts)
+            for c in range(2):
+                tree.counts[left + 1, c] = tree.counts[node, c] - tree.counts[left, c]
+                tree.v_counts[left + 1, c] = tree.v_counts[node, c] - tree.v_counts[left, c]
+        tree.levels[depth + 2] = nodes
+
+
+@kernel
+def _divide_box(cells: Cells, q: int, code: int, node: int, left: int) -> None:
+    """The boxes of two children: ranks of feature q up to the code, and the others."""
+    for child in range(left, left + 2):
+        cells.boxes[child] = cells.boxes[node]
+    cells.boxes[left, q, 1], cells.boxes[left + 1, q, 0] = code, code + 1
+
+
+@kernel
+def _sum_margins(cells: Cells, node: int) -> None:
+    """Count the training rows of a node by the rank of each feature."""
+    (a_low, a_high), (b_low, b_high), (c_low, c_high) = cells.boxes[node, 0], cells.boxes[node, 1], cells.boxes[node, 2]
+    margins, counts = cells.margins, cells.counts
+    for q in range(CELL_FEATURES):
+        margins[q, cells.boxes[node, q, 0] : cells.boxes[node, q, 1] + 1] = 0
+    for a in range(a_low, a_high + 1):
+        for b in range(b_low, b_high + 1):
+            first = (a * cells.sizes[1] + b) * cells.sizes[2]
+            zeros, ones = np.int64(0), np.int64(0)
+            for c in range(U(c_low), U(c_high + 1)):
+                cell = U(first) + c
+                zeros += counts[cell, 0]
+                ones += counts[cell, 1]
+                margins[2, c, 0] += counts[cell, 0]
+                margins[2, c, 1] += counts[cell, 1]
+            margins[1, b, 0] += zeros
+            margins[1, b, 1] += ones
+            margins[0, a, 0] += zeros
+            margins[0, a, 1] += ones
+
+
+@kernel
+def _sum_validation(cells: Cells, node: int, v_counts: npt.NDArray[np.int64]) -> None:
+    """Count the validation rows of a node."""
+    (a_low, a_high), (b_low, b_high), (c_low, c_high) = cells.boxes[node, 0], cells.boxes[node, 1], cells.boxes[node, 2]
+    zeros, ones = np.int64(0), np.int64(0)
+    for a in range(a_low, a_high + 1):
+        for b in range(b_low, b_high + 1):
+            first = (a * cells.sizes[1] + b) * cells.sizes[2]
+            for c in range(U(first + c_low), U(first + c_high + 1)):
+                zeros += cells.v_counts[c, 0]
+                ones += cells.v_counts[c, 1]
+    v_counts[node, 0], v_counts[node, 1] = zeros, ones
+
+
+@kernel
+def _best_cut_of_margins(table: Any, size: int, tree: TreeNodes, node: int, cells: Cells) -> tuple[int, int, int, int]:
+    """The feature of the best cut, the ranks on both sides of it, and the rows of class 0 on its left."""
+    zeros, ones, min_leaf = tree.counts[node, 0], tree.counts[node, 1], table.min_samples_leaf
+    w0, w1 = table.weights[0], table.weights[1]
+    best, q_best, low, high, left_zeros = -np.inf, LEAF, 0, 0, 0
+    for q in range(size):
+        l0, l1, last = np.int64(0), np.int64(0), -1
+        for rank in range(cells.boxes[node, q, 0], cells.boxes[node, q, 1] + 1):
+            n0, n1 = cells.margins[q, rank, 0], cells.margins[q, rank, 1]
+            if n0 + n1 == 0:
+                continue
+            if last >= 0 and l0 + l1 >= min_leaf and zeros + ones - l0 - l1 >= min_leaf:
+                score = _score(np.float64(l0), np.float64(l1), np.float64(zeros), np.float64(ones), w0, w1)
+                if score > best:
+                    best, q_best, low, high, left_zeros = score, q, last, rank, l0
+            l0, l1, last = l0 + n0, l1 + n1, rank
+    return q_best, low, high, left_zeros
 
 
 @kernel

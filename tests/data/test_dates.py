@@ -215,3 +215,14 @@ def test_dates_survive_a_file(tmp_path):
     columns.save(tmp_path / "columns")
 
     assert Columns.load(tmp_path / "columns").features == columns.features
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2100, 1, 1)),
+    st.sampled_from(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M", " %Y-%m-%d", "%Y-%m-%d %I:%M %p"]),
+)
+def test_no_iso_date_is_a_date_of_another_layout(time, written):
+    texts = pd.Series([time.strftime(written)], dtype=object)
+
+    assert not any(to_times(texts, layout).notna().any() for layout in LAYOUTS if layout != ISO)

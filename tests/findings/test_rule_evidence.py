@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maabo_dist.findings import evidence
+from maabo_dist.findings import evidence, rowbits
 from maabo_dist.findings.candidates import find_candidates, support
 from maabo_dist.findings.evidence import NO_CONDITION
 from maabo_dist.findings.findings import STRONG_LOG_P
@@ -136,3 +136,34 @@ def test_no_two_rules_of_a_class_cover_the_same_rows():
 
     keys = {(label, bits.tobytes()) for label, bits in zip(rules.labels.tolist(), covered, strict=True)}
     assert len(keys) == len(rules)
+
+
+@pytest.mark.parametrize("distinct", [1 << 16, (1 << 16) + 1])
+def test_a_bound_outside_of_all_values_holds_for_every_row_or_none(distinct):
+    columns = factories.columns_of(np.arange(float(distinct))[None], np.arange(distinct) % 2)
+    mined = MinedRows.build(columns.labels, np.arange(distinct), 2)
+    literals, bounds = np.array([0, 1, 0, 1, 1], np.int32), np.array([1e9, 1e9, -1.0, -1.0, distinct - 2.0])
+
+    holds = mined.unpack(condition_bits(columns, mined, literals, bounds))
+
+    assert holds.sum(axis=1).tolist() == [distinct, 0, 0, distinct, 1]
+    assert mined.rows[holds[4]].tolist() == [distinct - 1]
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10**6), st.integers(2, 4), st.integers(1, 200), st.sampled_from([1, 200, 1 << 22]))
+def test_bits_are_the_rows_in_which_a_condition_holds(seed, classes, rows, at_a_time):
+    rng = np.random.default_rng(seed)
+    columns = factories.make_columns(rng, rows + 20, 3, classes)
+    mined_rows = np.sort(rng.choice(rows + 20, rows, replace=False))
+    mined = MinedRows.build(columns.labels, mined_rows, classes)
+    literals = rng.integers(0, 6, 20).astype(np.int32)
+    bounds = np.array([rng.choice(columns.column(literal // 2)) + rng.choice([-0.5, 0, 0.5]) for literal in literals])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rowbits, "CHUNK_BITS", at_a_time)
+        bits = condition_bits(columns, mined, literals, bounds)
+
+    assert not (bits & ~mined.everything).any()
+    for literal, bound, holds in zip(literals.tolist(), bounds.tolist(), mined.unpack(bits), strict=True):
+        assert set(mined.rows[holds].tolist()) == slow.rows_of(columns, mined_rows, [(literal, bound)])

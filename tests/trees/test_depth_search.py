@@ -4,10 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from maabo_dist._util.subset_rows import widen
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.split import Split
+from maabo_dist.trees import growth
 from maabo_dist.trees.training import TrainingTable, depth_search
 from maabo_dist.trees.wire import pack_forest, unpack_forest
 from tests import factories
@@ -75,6 +78,42 @@ def test_columns_of_few_values_equal_the_reference(seed, classes):
         class_weight=str(rng.choice(["balanced", "none"])),
         min_samples_leaf=int(rng.integers(1, 20)),
     )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([1, 2, 3, 4]), st.booleans())
+def test_trees_on_cells_and_on_orders_of_one_block_equal_the_reference(seed, size, gaps):
+    """Subsets of columns of few values are grown on cells, others of the same block and root on orders."""
+    rng = np.random.default_rng(seed)
+    rows = int(rng.integers(40, 400))
+    few = np.array([rng.integers(0, values, rows) for values in rng.integers(2, 6, 4)], float)
+    if gaps:  # values between others that no training row of a node has, or no row at all
+        few = few**3 - 2.5
+    many = np.round(rng.normal(size=(1, rows)), 2)
+    signal = few[0] + few[1] > np.median(few[0] + few[1])
+    columns = factories.columns_of(np.concatenate([few, many]), signal ^ (rng.random(rows) < 0.3))
+
+    assert_equals_reference(
+        columns,
+        factories.make_split(rng, rows),
+        factories.every_subset(5, size),
+        int(rng.integers(1, 7)),
+        class_weight=str(rng.choice(["balanced", "none"])),
+        min_samples_leaf=int(rng.choice([1, 2, 15])),
+    )
+
+
+@pytest.mark.parametrize("cells", [4, 5])
+def test_trees_are_grown_on_cells_up_to_their_number(cells):
+    """Rows for four cells: one more needs orders, and the trees are those of the reference in both cases."""
+    rng = np.random.default_rng(cells)
+    rows = 4 * growth.CELL_ROWS + 3
+    columns = factories.columns_of(rng.permutation(np.arange(rows) % cells)[None].astype(float), rng.random(rows) < 0.5)
+    split = Split(np.arange(rows - 2), np.arange(rows - 2, rows), np.empty(0, np.int64))
+
+    table = assert_equals_reference(columns, split, np.array([[0]], np.int32), 4)
+
+    assert growth.has_few_cells(table, np.array([0], np.int32)) == (cells == 4)
 
 
 @pytest.mark.parametrize("seed", range(6))
