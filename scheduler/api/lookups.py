@@ -26,7 +26,9 @@ class SharedCalls(Generic[Key, Value]):
     """Calls `load` in a thread, with the keys of all waiting requests. Used by one event loop.
 
     `load` returns a value or an exception for each key that it finds. A call waits `turns` of the event loop before it
-    begins, and after it the next one waits `rest` seconds.
+    begins, and after it the next one waits `rest` seconds. After a call for several keys, the next one waits `pause`
+    seconds instead: those who get a response may send another request at once. Otherwise two groups of clients would
+    take turns, each waiting for the other's call.
     """
 
     def __init__(
@@ -35,8 +37,9 @@ class SharedCalls(Generic[Key, Value]):
         *,
         turns: int = TURNS,
         rest: float = 0.0,
+        pause: float = 0.0,
     ) -> None:
-        self._load, self._turns, self._rest = load, turns, rest
+        self._load, self._turns, self._rest, self._pause = load, turns, rest, pause
         self._waiting: dict[Key, asyncio.Future[Value | None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()  # which asyncio does not keep alive
         self._running = 0  # tasks that will look at `_waiting` again
@@ -69,8 +72,9 @@ class SharedCalls(Generic[Key, Value]):
                 waiting, self._waiting = self._waiting, {}
                 self._started = loop.time()
                 await self._answer_some(waiting, loop)
-                if self._rest:
-                    await asyncio.sleep(self._rest)
+                seconds = self._pause if len(waiting) > 1 and self._pause else self._rest
+                if seconds:
+                    await asyncio.sleep(seconds)
         finally:
             # At once: a request that arrives before the task counts as done would otherwise wait for ever.
             self._running -= 1

@@ -141,3 +141,19 @@ def test_a_request_that_arrives_when_a_call_has_just_ended_is_answered():
             return await answers[0]
 
     assert asyncio.run(run()) == 40
+
+
+@pytest.mark.parametrize(("keys", "expected"), [((2, 4), [[2, 4], [6, 8]]), ((2,), [[2], [6], [8]])])
+def test_after_a_call_for_several_the_next_one_waits_for_further_requests(keys, expected):
+    load = Recorder()
+    load.go.set()
+
+    async def run():
+        shared = SharedCalls(load, turns=0, pause=0.5)
+        await asyncio.gather(*(shared.get(key) for key in keys))
+        third = asyncio.create_task(shared.get(6))
+        await asyncio.sleep(0.1)
+        await asyncio.gather(third, shared.get(8))
+
+    asyncio.run(run())
+    assert load.calls == expected
