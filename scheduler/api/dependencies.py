@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 DEFAULT_TENANT = "default"
 OUTAGE_SECONDS = 1.0
 REST_SECONDS = 0.02  # between calls for which nobody waits
-PAUSE_SECONDS = 0.002  # time for clients that got a response to send another request
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 Loader = Callable[["ApiState", Sequence[Key]], Mapping[Key, Value | Exception]]
@@ -80,10 +79,9 @@ class ApiState:
     async def call(self, load: Loader[Key, Value], key: Key, *, at_once: bool = False) -> Value | None:
         """Return the value that `load` finds for a key, together with the keys of other requests.
 
-        A call that takes long, compared with the handling of requests, should begin `at_once`. Only after one that
-        several requests shared, the next call waits for `PAUSE_SECONDS`.
+        A call that takes long, compared with the handling of requests, should begin `at_once`.
         """
-        shared = self._shared(load, turns=0, pause=PAUSE_SECONDS) if at_once else self._shared(load)
+        shared = self._shared(load, turns=0) if at_once else self._shared(load)
         value: Value | None = await shared.get(key)
         return value
 

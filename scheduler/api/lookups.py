@@ -18,6 +18,7 @@ MAX_CALLS, SLOW_SECONDS = 4, 0.1
 # Turns of the event loop before a short call begins: one reads the requests that have arrived meanwhile, and the next
 # one handles them, so that they take part in this call instead of waiting for the next one.
 TURNS = 2
+PAUSE_SECONDS = 0.002
 # Threads of their own: the change to a thread of Starlette's pool takes three times as long.
 _threads = ThreadPoolExecutor(max_workers=32, thread_name_prefix="shared-calls")
 
@@ -26,9 +27,9 @@ class SharedCalls(Generic[Key, Value]):
     """Calls `load` in a thread, with the keys of all waiting requests. Used by one event loop.
 
     `load` returns a value or an exception for each key that it finds. A call waits `turns` of the event loop before it
-    begins, and after it the next one waits `rest` seconds. After a call for several keys, the next one waits `pause`
-    seconds instead: those who get a response may send another request at once. Otherwise two groups of clients would
-    take turns, each waiting for the other's call.
+    begins, and after it the next one waits `rest` seconds, or `pause` seconds if several requests shared it: clients that
+    got a response may send another request at once. Otherwise two groups of clients would take turns, each waiting for
+    the other's call.
     """
 
     def __init__(
@@ -37,13 +38,14 @@ class SharedCalls(Generic[Key, Value]):
         *,
         turns: int = TURNS,
         rest: float = 0.0,
-        pause: float = 0.0,
+        pause: float = PAUSE_SECONDS,
     ) -> None:
         self._load, self._turns, self._rest, self._pause = load, turns, rest, pause
         self._waiting: dict[Key, asyncio.Future[Value | None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()  # which asyncio does not keep alive
         self._running = 0  # tasks that will look at `_waiting` again
         self._started = 0.0
+        self._requests = 0  # that wait
 
     async def get(self, key: Key) -> Value | None:
         """Return the value of a key; None if there is none."""
@@ -52,6 +54,7 @@ class SharedCalls(Generic[Key, Value]):
     def start(self, key: Key) -> asyncio.Future[Value | None]:
         """Have the value of a key loaded, and return without waiting for it."""
         loop = asyncio.get_running_loop()
+        self._requests += 1
         future = self._waiting.get(key)
         if future is None:
             future = self._waiting[key] = loop.create_future()
@@ -70,10 +73,10 @@ class SharedCalls(Generic[Key, Value]):
                 for _ in range(self._turns):
                     await asyncio.sleep(0)
                 waiting, self._waiting = self._waiting, {}
+                requests, self._requests = self._requests, 0
                 self._started = loop.time()
                 await self._answer_some(waiting, loop)
-                seconds = self._pause if len(waiting) > 1 and self._pause else self._rest
-                if seconds:
+                if seconds := max(self._rest, self._pause if requests > 1 else 0.0):
                     await asyncio.sleep(seconds)
         finally:
             # At once: a request that arrives before the task counts as done would otherwise wait for ever.

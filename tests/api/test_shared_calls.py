@@ -143,7 +143,9 @@ def test_a_request_that_arrives_when_a_call_has_just_ended_is_answered():
     assert asyncio.run(run()) == 40
 
 
-@pytest.mark.parametrize(("keys", "expected"), [((2, 4), [[2, 4], [6, 8]]), ((2,), [[2], [6], [8]])])
+@pytest.mark.parametrize(
+    ("keys", "expected"), [((2, 4), [[2, 4], [6, 8]]), ((2, 2), [[2], [6, 8]]), ((2,), [[2], [6], [8]])]
+)
 def test_after_a_call_for_several_the_next_one_waits_for_further_requests(keys, expected):
     load = Recorder()
     load.go.set()
