@@ -27,9 +27,9 @@ class SharedCalls(Generic[Key, Value]):
     """Calls `load` in a thread, with the keys of all waiting requests. Used by one event loop.
 
     `load` returns a value or an exception for each key that it finds. A call waits `turns` of the event loop before it
-    begins, and after it the next one waits `rest` seconds, or `pause` seconds if several requests shared it: clients that
-    got a response may send another request at once. Otherwise two groups of clients would take turns, each waiting for
-    the other's call.
+    begins, and after it the next one waits `rest` seconds. It waits at least `pause` seconds if several requests shared
+    the call: clients that got a response may send another request at once. Otherwise two groups of clients would take
+    turns, each waiting for the other's call.
     """
 
     def __init__(
