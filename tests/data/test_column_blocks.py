@@ -45,7 +45,7 @@ def tables(draw):
 
 def encoded(frame, readings):
     labels = (np.arange(len(frame)) % 2).astype(np.int32)
-    encoder = BlockEncoder(Target(labels, ("no", "yes"), "y"))
+    encoder = BlockEncoder(Target(labels, ("no", "yes"), "y"), len(readings))
     for start in range(0, len(readings), 3):
         block = readings[start : start + 3]
         encoder.add(block, {each.name: frame[each.name] for each in block})
