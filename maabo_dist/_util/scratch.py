@@ -29,7 +29,7 @@ BLOCK_BYTES = 1 << 24
 # The operating system reads some pages around each that is used: up to 64 kB for a column.
 FEW_COLUMNS = 256
 # For large temporary files; on many systems, /tmp is in memory.
-DIRECTORY = "/var/tmp"  # noqa: S108 - the files have no names that others could guess
+DIRECTORY = "/var/tmp"  # noqa: S108 - the files have no names that others could guess  # nosec B108
 _SUPPORTED = hasattr(os, "posix_fallocate") and hasattr(mmap, "MADV_DONTNEED")
 
 
