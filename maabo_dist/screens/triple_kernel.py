@@ -5,8 +5,26 @@ features pass. These are stored in lanes.
 
 Most triples are far too weak. Bounds that take a few operations on the counts remove them, all lanes at once: one of
 boxes in 16-bit integers (`box_bound`), then one of boxes and their conditions, and one of interactions, in single
-precision. Each has a margin that covers its rounding. The few triples that pass are counted again and rated exactly, in
-integers and double precision, so the result does not depend on the bounds.
+precision. The few triples that pass are counted again and rated exactly, in integers and double precision, so the
+result does not depend on the bounds.
+
+In single precision, no triple is removed that is strong enough. With u = 2⁻²⁴, N rows and K rows of a class:
+
+    Boxes: n rows with d rows of the class beyond the expected n p have a strength of L or more if d (d − slope) ≥
+    spread · n, see `box_bound`. Counts up to 2²⁴ are exact, n p is wrong by at most 2 u K, its difference to a count by
+    u K more, and the difference of two of those by 2 u K more: 8 u K in all. The test is of d + 16 u K (`SLACK`), and
+    if d ≥ slope, as it is in a strong box, the left side grows with d. Where the sign of a residual is within the
+    slack, both signs are tried.
+
+    Interactions: a size S and a sum of squares Q have a strength of L or more if S² ≥ s Q + t S, with
+    s = 2 L p (1 − p) and t = 2 L/3; so S ≥ t. S is a sum of products of counts and of the scales of three features. The
+    scales of a feature, with their signs removed, sum up to at most 3, and the products to 27 K. Each of up to 15
+    roundings on the way adds at most 27 u K, so that S is wrong by less than e = 512 u K (`SLACK_OF_SUMS`). Likewise, Q
+    is wrong by less than f = 512 u N. The test is S² > s Q + t' S with t' = t − 2 e − 2 s f/t. If e ≤ t/2, whatever S
+    and Q are read as, the left side exceeds the right one: with S − e and Q + f, the difference is at least
+    (S − e) (2 e + 2 s f/t) − 2 e S + e² + e t − s f ≥ 0, as S − e ≥ t/2. If e > t/2, all triples pass.
+
+What remains are the roundings of the factors and of the comparison itself, some 15 u: L is lowered by a thousandth.
 """
 
 from typing import Any
@@ -31,15 +49,14 @@ from maabo_dist.screens.lanes import FLOATS, I32, I64, INTS, LANES, Lanes, code,
 TRIPLE_COUNTS, PAIR_COUNTS = 8, 4
 # Each of the conditions has to bear its part of a box's strength.
 CONDITIONS = 3
-# A strength in single precision is at least this share of the exact one. For counts up to 2²⁴ errors are far smaller,
-# and for those up to 2¹⁴ a thousand times so.
-MARGIN, MARGIN_OF_FEW_ROWS, FEW_ROWS = 0.9, 0.99, 2**14
+# See above: for the roundings of the comparison, of the rows beyond the expectation, and of the sums of an interaction.
+MARGIN, SLACK, SLACK_OF_SUMS = 0.999, 2.0**-20, 2.0**-15
 
 # The numbers of a pair and a class that the tests need. For each side: the share of the class, the factors of the
 # variance, the rows, and the class's rows beyond its share in the table. Then those of all rows and of the interaction.
 SHARE, SPREAD, SLOPE, ROWS, BEYOND = range(0, 5 * SIDES, SIDES)
-TABLE_SHARE, TABLE_SPREAD, TABLE_SLOPE = range(5 * SIDES, 5 * SIDES + 3)
-INTERACTION = TABLE_SLOPE + 1
+TABLE_SHARE, TABLE_SPREAD, TABLE_SLOPE, TABLE_SLACK = range(5 * SIDES, 5 * SIDES + 4)
+INTERACTION = TABLE_SLACK + 1
 PAIR_NUMBERS = INTERACTION + 18
 
 # The addresses of what the tests read: the counts of all rows (of the triples, of the first and third feature, of the
@@ -126,7 +143,7 @@ def _test_sides(lanes: _TripleLanes, addresses: Any, test: Any) -> Any:
 def _adds_to_side(lanes: _TripleLanes, numbers: Any, side: int, rows: Any, others: Any, residual: Any) -> Any:
     """True where the condition on the third feature, or its opposite, may be strong among the rows of the side."""
     builder = lanes.build
-    size = lanes.magnitude(residual)
+    size = builder.fadd(lanes.magnitude(residual), lanes.number(numbers, TABLE_SLACK))
     fewer = builder.select(builder.fcmp_ordered("<", others, rows), others, rows)
     slope, spread = lanes.number(numbers, SLOPE + side), lanes.number(numbers, SPREAD + side)
     return builder.fcmp_ordered(">", builder.fmul(size, builder.fsub(size, slope)), builder.fmul(spread, fewer))
@@ -144,10 +161,10 @@ def _test_conjunctions(_context: Any, _addresses: Any) -> Any:
         addresses = lanes.addresses(*values)
         numbers = addresses[NUMBERS]
         share, spread, slope = (lanes.number(numbers, n) for n in (TABLE_SHARE, TABLE_SPREAD, TABLE_SLOPE))
-        zero = ir.Constant(FLOATS, [0.0] * LANES)
+        zero, slack = ir.Constant(FLOATS, [0.0] * LANES), lanes.number(numbers, TABLE_SLACK)
 
         def is_strong(beyond: Any, rows: Any) -> Any:
-            beyond = builder.select(builder.fcmp_ordered(">", beyond, zero), beyond, zero)
+            beyond = builder.fadd(builder.select(builder.fcmp_ordered(">", beyond, zero), beyond, zero), slack)
             return builder.fcmp_ordered(">", times(beyond, minus(beyond, slope)), times(spread, rows))
 
         def test(side: int, rows: Any, others: Any, own: Any, residual: Any) -> Any:
@@ -155,8 +172,12 @@ def _test_conjunctions(_context: Any, _addresses: Any) -> Any:
             above = minus(own, times(share, rows))
             below = minus(lanes.number(numbers, BEYOND + side), above)
             more = builder.fcmp_ordered(">", residual, zero)
-            above = builder.select(more, above, minus(zero, above))
-            below = builder.select(more, minus(zero, below), below)
+            is_sure = builder.fcmp_ordered(">", lanes.magnitude(residual), slack)
+            signed = builder.select(more, above, minus(zero, above)), builder.select(more, minus(zero, below), below)
+            above, below = (
+                builder.select(is_sure, one, lanes.magnitude(two))
+                for one, two in zip(signed, (above, below), strict=True)
+            )
             strong = builder.or_(is_strong(above, rows), is_strong(below, others))
             return builder.and_(strong, _adds_to_side(lanes, numbers, side, rows, others, residual))
 
@@ -278,6 +299,7 @@ def _screen_block(
     second_halves = scratch.second_halves.ctypes.data + size * rated * scratch.second_halves.shape[1] * block
     all_numbers, box_numbers = scratch.numbers.ctypes.data, scratch.box_numbers.ctypes.data
     to = scratch.bound_inputs
+    all_pass = SLACK_OF_SUMS * table.totals.max() > scratch.least[rated] / 3
     at[SCALES] = table.lane_scales.ctypes.data + 4 * 4 * LANES * block
     for place in range(places[0], places[1], 2):
         if scratch.skipped[place] and scratch.skipped[place + 1]:
@@ -301,7 +323,7 @@ def _screen_block(
                 at[6] = at[2] + pair * (1 + q)
                 at[3], at[7] = single, single + pair // 2 * (1 + q)
                 at[NUMBERS] = all_numbers + 4 * PAIR_NUMBERS * (rated * (place + half) + q)
-                lanes = _test_interactions(at.ctypes.data)
+                lanes = np.int64((1 << LANES) - 1) if all_pass else _test_interactions(at.ctypes.data)
                 if boxes & (0x55555555 << half):
                     _fill_sides(
                         scratch.sides[place + half],
@@ -340,14 +362,13 @@ def _rate_lanes(table: Any, scratch: Any, f: int, g: int, block: int, lanes: Any
 def _set_least(table: Any, scratch: Any, floors: Any, heaps: Any) -> None:
     """Set the strengths that a triple must have now, for each rated class and for the interaction; see `box_bound`."""
     rated, classes, least, rows = len(table.rated), len(table.totals), scratch.least, table.totals.sum()
-    margin = MARGIN_OF_FEW_ROWS if rows <= FEW_ROWS else MARGIN
-    least[rated] = margin * _weakest(floors, heaps, classes)
+    least[rated] = MARGIN * _weakest(floors, heaps, classes)
     for q in range(rated):
-        least[q] = margin * _weakest(floors, heaps, table.rated[q])
+        least[q] = MARGIN * _weakest(floors, heaps, table.rated[q])
         share = table.totals[table.rated[q]] / max(1, rows)
         rest, least_d = 1 - share, 2 * (share + (1 - share) / 3)
         if classes == 2:  # the second of two classes is rated for both
-            least[q] = min(least[q], np.float32(margin * _weakest(floors, heaps, 0)))
+            least[q] = min(least[q], np.float32(MARGIN * _weakest(floors, heaps, 0)))
             rest, least_d = min(share, rest), min(least_d, 2 * (rest + share / 3))
         value = float(least[q])
         slope, spread, least_d = value * 2 * rest / 3, value * 2 * share * (1 - share), value * least_d
@@ -451,6 +472,8 @@ def _fill_sides(sides: Any, q: int, parameters: Any, both: bool, numbers: Any) -
     one, p, least = np.float32(1), parameters[0], parameters[5]
     numbers[TABLE_SHARE], numbers[TABLE_SLOPE], numbers[TABLE_SPREAD] = p, parameters[1], parameters[2]
     part = least * np.float32(2 / CONDITIONS)
+    # Four of the sides have all rows of the class.
+    numbers[TABLE_SLACK] = np.float32(SLACK) * (sides[1 + q, 0] + sides[1 + q, 2] + sides[1 + q, 8] + sides[1 + q, 10])
     for side in range(SIDES):
         rows, own = sides[0, side], sides[1 + q, side]
         share = own / max(rows, one)
@@ -493,7 +516,9 @@ def _fill_interaction(table: Any, f: int, g: int, cells: Any, least: float, numb
                 numbers[place, q, k + 6 + 2 * a + b] = s[f, 2 + a] * s[g, 2 + b]
             numbers[place, q, k + 10 + a], numbers[place, q, k + 12 + a] = bg * bg * s[f, 2 + a], bf * bf * s[g, 2 + a]
         numbers[place, q, k + 14], numbers[place, q, k + 15] = bf * bf * bg * bg, squares
-        numbers[place, q, k + 16], numbers[place, q, k + 17] = 2 * least * share * (1 - share), 2 * least / 3
+        spread, slope = 2 * least * share * (1 - share), 2 * least / 3
+        slack = 2 * SLACK_OF_SUMS * rows * (share + (spread / slope if slope > 0 else 0.0))
+        numbers[place, q, k + 16], numbers[place, q, k + 17] = spread, slope - slack
     return 1.5 * _sum_of_products(cells, af, bf, ag, bg)
 
 
