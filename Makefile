@@ -41,7 +41,7 @@ coverage: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-report=term
 
 soak: $(READY)
-	$(BIN)/python -m pytest -m soak
+	$(BIN)/python -m pytest -m soak --durations=25
 
 # Runs the image and the compose file in namespaces, without a container engine. Needs root; about five minutes.
 rehearse: $(READY)
