@@ -1,4 +1,7 @@
-"""`SearchHandler`, `ScreenHandler` and `ShuffleHandler` send the tasks of a job, and handle and record the answers."""
+"""`SearchHandler` sends the tasks of a search, and handles and records the answers.
+
+`TaskHandler` is what it shares with the handlers of other tasks (`block_handlers`).
+"""
 
 import random
 from abc import ABC, abstractmethod
@@ -22,26 +25,14 @@ from maabo_dist.contract.messages import (
 from maabo_dist.contract.passes import PassPlan
 from maabo_dist.contract.result import StopReason
 from maabo_dist.errors import FormatError
-from maabo_dist.findings.wire import unpack_searches
-from maabo_dist.mining.shuffles import ShufflePlan
-from maabo_dist.screens.screen import Screen
-from maabo_dist.screens.wire import pack_screen
 from maabo_dist.search.plan import tree_seconds
 from maabo_dist.trees.wire import unpack_forest
 from scheduler import metrics
-from scheduler.core.blocks import BlockTask, cut_searches
 from scheduler.core.dispatch import TaskQueue
-from scheduler.core.job import (
-    CertifyingJob,
-    HeldJob,
-    JobEnd,
-    ScreeningJob,
-    SearchingJob,
-    certifying_job,
-)
+from scheduler.core.job import HeldJob, JobEnd, SearchingJob
 from scheduler.core.losses import cause_of, explain
 from scheduler.core.machines import Task, TaskKey
-from scheduler.ledger.search import BatchRow, BlockRow, ResultRow, ShufflePlanRow, ShuffleRow, TaskRow
+from scheduler.ledger.search import BatchRow, ResultRow, TaskRow
 from scheduler.messaging.publishers import TaskPublisher
 from scheduler.resources import Resources
 
@@ -56,7 +47,7 @@ BlockAnswer = EvaluationAnswer | ScreenAnswer | ShuffleAnswer | CountAnswer
 
 
 class TaskHandler(ABC, Generic[Job]):
-    """The base class of what these share: sending tasks and handling answers."""
+    """The base class of handlers: sends tasks, and sends them again if they are not completed."""
 
     def __init__(self, resources: Resources, publisher: TaskPublisher, queue: TaskQueue) -> None:
         self._resources, self._ledger, self._metrics = resources, resources.ledger, resources.metrics
@@ -209,96 +200,6 @@ class SearchHandler(TaskHandler[SearchingJob]):
     def _write_sent(self, job: SearchingJob, tasks: Sequence[Task], now: float) -> None:
         rows = [TaskRow(task.key.batch, task.key.start, task.key.stop, task.attempt) for task in tasks]
         self._ledger.search.write(job.lease, now, sent=rows)
-
-
-class ScreenHandler(TaskHandler[ScreeningJob]):
-    """Handles `maabo.screen` tasks."""
-
-    def handle(self, job: HeldJob, answer: ScreenAnswer, body: bytes, now: float) -> JobEnd | None:
-        """Accept or reject an answer; `commit_screen` writes it. Return the end of the job, if it ends."""
-        if not isinstance(job, ScreeningJob):
-            self._drop(job, "screen", "the screen is complete")
-            return None
-        screening = job.machine
-        block = screening.block(answer.start, answer.stop)
-        if block is None:
-            raise FormatError(f"Features {answer.start} to {answer.stop - 1} are not a block of this screen.")
-        self._queue.note_taken(job.outbox.sent_at(block))
-        if answer.kind == "done":
-            if not screening.is_open(block):
-                self._drop(job, job.task, "another one came first")
-                return None
-            screening.accept(block, screening.unpack(block, body))
-            job.unwritten.append(BlockRow(block.start, block.stop, answer.attempt, body, answer.seconds))
-            self._note_done(job, block.size, answer.seconds, now)
-            return None
-        if self._retry(job, block, answer, now):
-            return JobEnd.failure(f"{screening.describe(block)} could not be screened: {explain_answer(answer)}")
-        return self._check(job, answer, now)
-
-    def commit_screen(self, job: ScreeningJob, now: float) -> bool:
-        """Write the accepted answers to the ledger, and the screen once it is complete. True if it is."""
-        columns = {"run_seconds": job.run_seconds(now)}
-        if job.unwritten:
-            self._ledger.screens.write_blocks(job.lease, now, job.unwritten, columns)
-            job.unwritten.clear()
-        if not job.machine.finished:
-            return False
-        study = job.prepared.study
-        classes, triples = len(study.columns.classes), job.machine.best_triples
-        screen = Screen.from_scores(study.table.root_scores, job.machine.best, classes, triples)
-        self._ledger.screens.write_screen(job.lease, now, pack_screen(screen), columns)
-        kept = {"pairs": len(screen.pairs), "triples": len(screen.triples)}
-        logger.info("screened", **job.log_fields, sets=job.machine.sets, **kept, seconds=job.run_seconds(now))
-        return True
-
-    def _write_sent(self, job: ScreeningJob, tasks: Sequence[BlockTask], now: float) -> None:
-        rows = [BlockRow(task.key.start, task.key.stop, task.attempt) for task in tasks]
-        self._ledger.screens.write_blocks(job.lease, now, rows)
-
-
-class ShuffleHandler(TaskHandler[CertifyingJob]):
-    """Handles `maabo.shuffle` tasks."""
-
-    def begin(self, search: SearchingJob, plan: ShufflePlan, now: float) -> CertifyingJob:
-        """Cut the searches into tasks and write them to the ledger, before the first is sent."""
-        ranges = cut_searches(plan.count, search.repeat_seconds, self._queue.task_lengths)
-        rows = [ShuffleRow(start, stop) for start, stop in ranges]
-        self._ledger.shuffles.write_plan(search.lease, now, ShufflePlanRow(plan.count, plan.undecided), rows)
-        return certifying_job(search, plan, ranges)
-
-    def handle(self, job: HeldJob, answer: ShuffleAnswer, body: bytes, now: float) -> JobEnd | None:
-        """Accept or reject an answer; `commit` writes it. Return the end of the job, if it ends."""
-        if not isinstance(job, CertifyingJob):
-            self._drop(job, "shuffle", "the searches are complete")
-            return None
-        block = job.machine.block(answer.start, answer.stop)
-        if block is None:
-            raise FormatError(f"Searches {answer.start} to {answer.stop - 1} are not a task of this job.")
-        self._queue.note_taken(job.outbox.sent_at(block))
-        if answer.kind == "done":
-            if not job.machine.is_open(block):
-                self._drop(job, job.task, "another one came first, or it is not needed any more")
-                return None
-            job.machine.accept(block, unpack_searches(body, block.size), answer.seconds)
-            job.unwritten.append(ShuffleRow(block.start, block.stop, answer.attempt, body, answer.seconds))
-            self._note_done(job, block.size, answer.seconds, now)
-            return None
-        if self._retry(job, block, answer, now) and job.machine.is_open(block):
-            searches = f"Searches {block.start + 1} to {block.stop} on shuffled labels"
-            return JobEnd.failure(f"{searches} could not be run: {explain_answer(answer)}")
-        return self._check(job, answer, now)
-
-    def commit(self, job: CertifyingJob, now: float) -> bool:
-        """Write the accepted answers to the ledger. True if the searches are complete."""
-        if job.unwritten:
-            self._ledger.shuffles.write(job.lease, now, job.unwritten, {"run_seconds": job.run_seconds(now)})
-            job.unwritten.clear()
-        return job.machine.finished
-
-    def _write_sent(self, job: CertifyingJob, tasks: Sequence[BlockTask], now: float) -> None:
-        rows = [ShuffleRow(task.key.start, task.key.stop, task.attempt) for task in tasks]
-        self._ledger.shuffles.write(job.lease, now, rows)
 
 
 def explain_answer(answer: BlockAnswer) -> str:

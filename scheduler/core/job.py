@@ -32,7 +32,7 @@ from maabo_dist.screens.conjunctions import Sets
 from maabo_dist.screens.screen import Screen
 from maabo_dist.search.plan import SearchPlan
 from maabo_dist.study import Study
-from scheduler.core.blocks import BlockMachine, BlockTask, Screening, Shuffling
+from scheduler.core.blocks import Block, BlockMachine, BlockTask, Screening, Shuffling
 from scheduler.core.losses import Losses
 from scheduler.core.machines import JobMachine, Task, TaskKey
 from scheduler.core.outbox import Outbox, Speed
@@ -211,6 +211,12 @@ class BlockJob(HeldJob):
     """A job whose work is cut into blocks in advance, each of which is a task."""
 
     machine: BlockMachine
+    # Answers that are not in the ledger yet.
+    unwritten: list[Any] = field(default_factory=list, kw_only=True)
+
+    @abstractmethod
+    def describe(self, block: Block) -> str:
+        """Say what could not be done if a block is given up."""
 
     def next_tasks(self, seconds: float, now: float) -> Sequence[BlockTask]:  # noqa: ARG002 - blocks have their length
         """Take the next block to send."""
@@ -231,8 +237,7 @@ class ScreeningJob(BlockJob):
     plan: SearchPlan
     # Kept for the search.
     prepared: PreparedTable
-    # Answers that are not in the ledger yet.
-    unwritten: list[BlockRow] = field(default_factory=list)
+    unwritten: list[BlockRow] = field(default_factory=list, kw_only=True)
 
     @property
     def is_searched(self) -> bool:
@@ -246,6 +251,10 @@ class ScreeningJob(BlockJob):
         plan = self.prepared.study.plan
         fine = plan.sixths if has_triples(task.key.start, plan.features) else plan.tenths
         return ScreenMessage(**self.message_fields(task), **counts, fine=fine)
+
+    def describe(self, block: Block) -> str:
+        """Say what could not be done if a block is given up."""
+        return f"{self.machine.describe(block)} could not be screened"
 
     def record(self, now: float) -> JobRecord:
         """The public record of the job."""
@@ -373,8 +382,7 @@ class CertifyingJob(BlockJob):
     plan: SearchPlan
     # Continues when the searches are complete.
     search: SearchingJob
-    # Answers that are not in the ledger yet.
-    unwritten: list[ShuffleRow] = field(default_factory=list)
+    unwritten: list[ShuffleRow] = field(default_factory=list, kw_only=True)
 
     @property
     def trees(self) -> int:
@@ -392,6 +400,10 @@ class CertifyingJob(BlockJob):
             attempt=task.attempt,
             expected=self.speed.expected(task.key.size),
         )
+
+    def describe(self, block: Block) -> str:
+        """Say what could not be done if a block is given up."""
+        return f"Searches {block.start + 1} to {block.stop} on shuffled labels could not be run"
 
     def record(self, now: float) -> JobRecord:
         """The public record of the job."""

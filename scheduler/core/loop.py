@@ -21,8 +21,9 @@ from maabo_dist.contract.messages import CountAnswer, EvaluationAnswer, RulesAns
 from maabo_dist.contract.problem import problem_of
 from maabo_dist.errors import FormatError
 from scheduler import metrics
+from scheduler.core.block_handlers import ScreenHandler, ShuffleHandler
 from scheduler.core.dispatch import JobSlots, TaskQueue, choose_tasks
-from scheduler.core.handlers import ScreenHandler, SearchHandler, ShuffleHandler, read_answer
+from scheduler.core.handlers import SearchHandler, read_answer
 from scheduler.core.held_jobs import OUTAGES, HeldJobs
 from scheduler.core.job import CertifyingJob, HeldJob, JobEnd, PreparedTable, ScreeningJob, SearchingJob
 from scheduler.core.maintenance import Maintenance
@@ -317,7 +318,7 @@ class Scheduler:
                 return
             with self._tolerate_broker():
                 self._rules.send_if_due(job, now)
-        elif isinstance(job, ScreeningJob) and self._screens.commit_screen(job, now):
+        elif isinstance(job, ScreeningJob) and self._screens.commit(job, now):
             # The job is opened again, with its screen.
             self.jobs.drop(job.lease.job)
             self._open(job.lease, lambda: job.prepared, now)

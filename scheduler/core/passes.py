@@ -8,8 +8,9 @@ records the answers.
 What a pass counts or draws does not depend on how it is cut into blocks, on the worker, or on the order of the answers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeGuard
 
 from maabo_dist.cluster.logs import StructuredLogger
 from maabo_dist.contract.job import JobRecord, JobSpec, JobState, ManyRows
@@ -26,8 +27,8 @@ from maabo_dist.contract.passes import (
 from maabo_dist.errors import FormatError
 from maabo_dist.rules.passes import add_counts, no_counts, pack_counts, unpack_counts
 from maabo_dist.search.plan import SearchPlan
+from scheduler.core.block_handlers import BlockHandler
 from scheduler.core.blocks import Block, BlockMachine, BlockTask
-from scheduler.core.handlers import TaskHandler, explain_answer
 from scheduler.core.job import BlockJob, HeldJob, JobEnd, SearchingJob
 from scheduler.ledger import Ledger
 from scheduler.ledger.jobs import JobRow
@@ -97,8 +98,7 @@ class PassJob(BlockJob):
     plan: SearchPlan | None
     # Continues when rules are counted; None while the sample is drawn.
     search: SearchingJob | None = None
-    # Answers that are not in the ledger yet.
-    unwritten: list[PassBlockRow] = field(default_factory=list)
+    unwritten: list[PassBlockRow] = field(default_factory=list, kw_only=True)
 
     @property
     def is_searched(self) -> bool:
@@ -128,7 +128,7 @@ class PassJob(BlockJob):
         )
 
     def describe(self, block: Block) -> str:
-        """Say what a task does."""
+        """Say what could not be done if a block is given up."""
         if self.machine.plan.kind == "plan":
             return "The sample could not be planned"
         done = "drawn from" if self.machine.plan.kind == "draw" else "counted"
@@ -181,42 +181,16 @@ def _row_seconds(plan: PassPlan, many: ManyRows) -> float:
     return SECONDS_PER_TARGET + (sample + 1.0) / many.rows
 
 
-class PassHandler(TaskHandler[PassJob]):
+class PassHandler(BlockHandler[PassJob, CountAnswer]):
     """Handles `maabo.count` tasks."""
+
+    job_type = PassJob
 
     def begin(self, search: SearchingJob, plan: PassPlan, now: float) -> PassJob:
         """Write a pass that counts rules to the ledger, before its first task is sent."""
         number = len(self._ledger.passes.rows(search.lease.job))
         self._ledger.passes.begin(search.lease, now, number, plan)
         return counting_job(search, Passing(number, plan, plan.blocks))
-
-    def handle(self, job: HeldJob, answer: CountAnswer, body: bytes, now: float) -> JobEnd | None:
-        """Accept or reject an answer; `commit` writes it. Return the end of the job, if it ends."""
-        if not isinstance(job, PassJob) or answer.number != job.machine.pass_number:
-            self._drop(job, "count", "the pass is complete")
-            return None
-        block = job.machine.block(answer.start, answer.stop)
-        if block is None:
-            raise FormatError(f"Blocks {answer.start} to {answer.stop - 1} are not a task of this pass.")
-        self._queue.note_taken(job.outbox.sent_at(block))
-        if answer.kind == "done":
-            if not job.machine.accept(block, body):
-                self._drop(job, job.task, "another one came first")
-                return None
-            row = PassBlockRow(answer.number, *_range(block), answer.attempt, body, answer.seconds)
-            job.unwritten.append(row)
-            self._note_done(job, block.size, answer.seconds, now)
-            return None
-        if self._retry(job, block, answer, now) or answer.permanent:
-            return JobEnd.failure(f"{job.describe(block)}: {explain_answer(answer)}")
-        return self._check(job, answer, now)
-
-    def commit(self, job: PassJob, now: float) -> bool:
-        """Write the accepted answers to the ledger. True if the pass is complete."""
-        if job.unwritten:
-            self._ledger.passes.write(job.lease, now, job.unwritten, {"run_seconds": job.run_seconds(now)})
-            job.unwritten.clear()
-        return job.machine.finished
 
     def complete(self, job: PassJob, now: float) -> PassJob | SearchingJob | None:
         """Store the results of a pass, and return the job as it goes on; None if its sample is drawn."""
@@ -249,6 +223,16 @@ class PassHandler(TaskHandler[PassJob]):
     def _check_available(self, job: PassJob, reason: str, now: float) -> JobEnd | None:
         """Fail a job that no worker could begin for too long. Its sample has no other copy."""
         return self._check_stuck(job, reason, now) if job.search is None else super()._check_available(job, reason, now)
+
+    def _is_awaited(self, job: HeldJob, answer: CountAnswer) -> TypeGuard[PassJob]:
+        return isinstance(job, PassJob) and answer.number == job.machine.pass_number
+
+    def _accept(self, job: PassJob, block: Block, answer: CountAnswer, body: bytes) -> None:
+        job.machine.accept(block, body)
+        job.unwritten.append(PassBlockRow(answer.number, *_range(block), answer.attempt, body, answer.seconds))
+
+    def _write_answers(self, job: PassJob, now: float, columns: Mapping[str, object]) -> None:
+        self._ledger.passes.write(job.lease, now, job.unwritten, columns)
 
     def _write_sent(self, job: PassJob, tasks: Sequence[BlockTask], now: float) -> None:
         number = job.machine.pass_number

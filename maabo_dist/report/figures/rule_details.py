@@ -183,8 +183,7 @@ class _Drawer:
         }
 
     def _number(self, index: int, bounds: Sequence[float]) -> Histogram:
-        low, high = self.columns.offsets[index : index + 2]
-        values, codes = self.columns.values[low:high], self.columns.codes[index][self.rows].astype(np.int64)
+        values, codes = self.columns.distinct_values(index), self.columns.codes[index][self.rows].astype(np.int64)
         entry = self.columns.features[index]
         common: Histogram = {"missing": entry.missing, "fill": entry.fill if entry.missing else None}
         hidden = np.zeros(len(codes), np.bool_)
@@ -294,8 +293,7 @@ class _TreeFigure:
 
     def _cut(self, literal: int, bound: float) -> int:
         """The number of the feature's values that are at most the bound."""
-        low, high = self.columns.offsets[literal // 2 : literal // 2 + 2]
-        return int(np.searchsorted(self.columns.values[low:high], bound, side="right"))
+        return int(np.searchsorted(self.columns.distinct_values(literal // 2), bound, side="right"))
 
     def _choose_expanded(self) -> set[int]:
         """Nodes whose children are drawn: those on the path, then the largest, up to the limit."""
