@@ -18,6 +18,9 @@ from maabo_dist.study import Study
 MAX_BITS = 1 << 30
 # The greatest p-value at which missing cells, or the others, support a condition.
 MISSING_SUPPORT = 0.05
+# The bounds of a rule's other conditions are chosen too, which makes a useless one look better the more of them there
+# are: what ln p of each condition has to make up for, for every condition beyond the second.
+LONGER_RULE = 4.6
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,14 @@ def support(candidates: CandidateRules, table: ConditionTable, significance: flo
     """Return the candidates without their unsupported conditions; of those that cover the same rows, the shortest."""
     limits = float(portable_log(np.array([significance]))[0]) - table.log_choices
     kept = evidence.drop_unsupported(
-        table.bits, table.mined, candidates.conditions, candidates.labels, limits, table.factorials, table.effect
+        table.bits,
+        table.mined,
+        candidates.conditions,
+        candidates.labels,
+        limits,
+        table.factorials,
+        table.effect,
+        LONGER_RULE,
     )
     rules = replace(candidates, conditions=-np.sort(-kept, axis=1))  # dropped ones last
     rules = rules.take(np.flatnonzero(rules.lengths > 0))

@@ -84,14 +84,16 @@ def drop_unsupported(
     limits: Floats,
     factorials: Floats,
     effect: float = 1.0,
+    longer: float = 0.0,
 ) -> ConditionIndices:
     """Drop the least supported condition of each rule, one after another, until ln p of each one left is in its limit.
 
-    `limits` are those of the conditions; the least supported one exceeds its limit most.
+    `limits` are those of the conditions, lower by `longer` for each condition that a rule has beyond two. The least
+    supported condition exceeds its limit most.
     """
     kept = rules.copy()
     layout = (mined.starts, mined.everything)
-    _drop_unsupported(bits, layout, mined.units, labels, limits, factorials, effect * mined.unit, kept)
+    _drop_unsupported(bits, layout, mined.units, labels, (limits, longer), factorials, effect * mined.unit, kept)
     return kept
 
 
@@ -235,7 +237,7 @@ def _cover(bits: Any, everything: Any, rules: Any, covered: Any) -> None:
 def _drop_unsupported(
     bits: Any, layout: Any, units: Any, labels: Any, limits: Any, factorials: Any, effect: float, rules: Any
 ) -> None:
-    starts, everything = layout
+    (starts, everything), (condition_limits, longer) = layout, limits
     width = rules.shape[1]
     # The last entry is the rule's own; entry k is that of the rule without its condition k.
     rows, hits = np.zeros(width + 1, np.int64), np.zeros(width + 1, np.int64)
@@ -244,12 +246,15 @@ def _drop_unsupported(
         span = starts[labels[rule]], starts[labels[rule] + 1]
         while True:
             _count_without(bits, everything, units, rules[rule], span, after, rows, hits)
-            worst, greatest = -1, 0.0
+            worst, greatest, present = -1, 0.0, 0
+            for k in range(width):
+                present += rules[rule, k] >= 0
             for k in range(width):
                 if rules[rule, k] >= 0:
                     value = _effective_log_tail(hits[width], rows[width], hits[k], rows[k], factorials, effect)
-                    if value - limits[rules[rule, k]] > greatest:
-                        worst, greatest = k, value - limits[rules[rule, k]]
+                    excess = value - condition_limits[rules[rule, k]] + longer * max(0, present - 2)
+                    if excess > greatest:
+                        worst, greatest = k, excess
             if worst < 0:
                 break
             rules[rule, worst] = NO_CONDITION

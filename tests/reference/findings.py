@@ -23,8 +23,11 @@ def rows_of(columns, mined, rule):
     return set(mined[all_hold(columns, mined, rule)].tolist())
 
 
-def supported(columns, mined, rule, label, limits):
-    """The conditions that stay, each within its limit, and the smallest distance of a decision from its limit."""
+def supported(columns, mined, rule, label, limits, longer):
+    """The conditions that stay, each within its limit, and the smallest distance of a decision from its limit.
+
+    The limits of a rule with more than two conditions are lower by `longer` for each further one.
+    """
     rule, closest = list(rule), np.inf
     while rule:
         covered = rows_of(columns, mined, rule)
@@ -32,7 +35,8 @@ def supported(columns, mined, rule, label, limits):
         for index in range(len(rule)):
             wider = rows_of(columns, mined, rule[:index] + rule[index + 1 :])
             hits, all_hits = (sum(columns.labels[row] == label for row in rows) for rows in (covered, wider))
-            values.append(log_p(hits, len(covered), all_hits, len(wider)) - limits[rule[index]])
+            limit = limits[rule[index]] - longer * max(0, len(rule) - 2)
+            values.append(log_p(hits, len(covered), all_hits, len(wider)) - limit)
         worst = max(values)
         first, *others = sorted(values, reverse=True)
         closest = min(closest, abs(worst), *(first - other for other in others[:1] if other != first))
