@@ -79,6 +79,12 @@ class EventBroadcaster:
 
         These are all events after `after`, if the stream still has it, or else a snapshot of the job.
         """
+        try:
+            return await self._find_first_events(job, after)
+        finally:
+            self._api.forget()  # a client that knows the new state must not read the former one
+
+    async def _find_first_events(self, job: str, after: StreamId | None) -> tuple[list[Event], StreamId]:
         resumed = None if after is None else await self._resume(job, after)
         if resumed is not None:
             self.subscribers.start_reading(job, resumed[1])
@@ -138,6 +144,8 @@ class EventBroadcaster:
         for stream, entries in answer.items() if isinstance(answer, dict) else answer or ():
             job = stream.decode().rsplit(":", 1)[1]
             for entry in entries:
+                if STATE.encode() in entry[1]:
+                    self._api.forget()  # as after the first events
                 self.subscribers.deliver(job, _entry_id(entry), encode_entry(*entry))
 
     async def _check_epoch(self) -> None:

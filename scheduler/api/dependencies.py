@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 DEFAULT_TENANT = "default"
 OUTAGE_SECONDS = 1.0
 REST_SECONDS = 0.02  # between calls for which nobody waits
+KEEP_SECONDS = 0.1  # that values are remembered under load
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 Loader = Callable[["ApiState", Sequence[Key]], Mapping[Key, Value | Exception]]
@@ -84,6 +85,19 @@ class ApiState:
         shared = self._shared(load, turns=0) if at_once else self._shared(load)
         value: Value | None = await shared.get(key)
         return value
+
+    async def read(self, load: Loader[Key, Value], key: Key) -> Value | None:
+        """Like `call`, but under load the value may be up to `KEEP_SECONDS` old.
+
+        It is not older than the last `forget`, which follows every request that may have written something.
+        """
+        value: Value | None = await self._shared(load, keep=KEEP_SECONDS).get(key)
+        return value
+
+    def forget(self) -> None:
+        """Have everything read again: no later `read` returns what was loaded, or began to be loaded, before."""
+        for shared in self._calls.values():
+            shared.forget()
 
     def start(self, load: Loader[Key, Value], key: Key) -> None:
         """Have `load` called with a key, together with those of other requests, without waiting for it.

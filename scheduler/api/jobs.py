@@ -71,13 +71,13 @@ async def list_jobs(
 ) -> Response:
     """List jobs, newest first."""
     query = _JobQuery(caller.tenant, state, dataset, decode_cursor(cursor, float, str), limit)
-    return Response(await caller.api.call(_load_pages, query), media_type=JSON)
+    return Response(await caller.api.read(_load_pages, query), media_type=JSON)
 
 
 @router.get("/jobs/{job}", response_model=JobDetails, responses=_ONE)
 async def get_job(job: JobPath, caller: Reader) -> Response:
     """Return the status and settings of a job."""
-    document = await caller.api.call(_load_documents, (caller.tenant, job))
+    document = await caller.api.read(_load_documents, (caller.tenant, job))
     if document is None:
         raise _unknown(job)
     return Response(document, media_type=JSON)

@@ -14,8 +14,9 @@ from pydantic_core import from_json
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from scheduler.api.dependencies import CallerDependency, authorize
+from scheduler.api.dependencies import CallerDependency, api_state, authorize
 
+READING = {"GET", "HEAD"}  # methods of requests that write nothing
 Result = TypeVar("Result")
 
 
@@ -31,7 +32,10 @@ class StrictRequest(Request):
 
 
 class AuthorizedRoute(APIRoute):
-    """FastAPI reads the body of a request before it calls dependencies; this checks the token before both."""
+    """FastAPI reads the body of a request before it calls dependencies; this checks the token before both.
+
+    After a request that may have written, the next one reads the ledger again.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler of requests to this route."""
@@ -41,7 +45,11 @@ class AuthorizedRoute(APIRoute):
         async def handle_authorized(request: Request) -> Response:
             for scope in scopes:
                 await authorize(request, scope)
-            return await handle(StrictRequest(request.scope, request.receive))
+            try:
+                return await handle(StrictRequest(request.scope, request.receive))
+            finally:
+                if request.method not in READING:  # before the response is sent, also if only a part was done
+                    api_state(request).forget()
 
         return handle_authorized
 
