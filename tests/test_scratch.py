@@ -3,6 +3,7 @@
 import os
 import resource
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -133,9 +134,15 @@ def wide_frame(*, gaps):
     return frame
 
 
-@pytest.mark.parametrize("gaps", [False, True])
-@pytest.mark.parametrize("options", [{}, {"group": "person"}])
-@pytest.mark.parametrize("mining", [{}, {"probes": 30}, {"preset": "paper", "trees": 40}])
+def combinations():
+    """Return all combinations. Those with groups take seconds each; with `--preset auto`, one of them is not slow."""
+    mining = [{}, {"probes": 30}, {"preset": "paper", "trees": 40}]
+    for gaps, options, chosen in product([False, True], [{}, {"group": "person"}], mining):
+        slow = options and "preset" not in chosen and not (gaps and chosen == {})
+        yield pytest.param(gaps, options, chosen, marks=[pytest.mark.slow] if slow else [])
+
+
+@pytest.mark.parametrize(("gaps", "options", "mining"), combinations())
 def test_a_table_on_disk_has_the_result_of_one_in_memory(folder, monkeypatch, gaps, options, mining):
     frame, table = wide_frame(gaps=gaps), TableSettings(target="y", **options)
     chosen = MiningSettings(seed=2, **{"trees": 60, **mining})

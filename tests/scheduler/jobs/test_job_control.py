@@ -11,6 +11,8 @@ from tests import servers
 from tests.cluster import a_scheduler, ended, some_trees, submit
 from tests.scheduler.jobs.job_actions import QUICK, SLOW, digest_of, in_state, no_slots, queues_paused
 
+pytestmark = pytest.mark.xdist_group("jobs")  # they share a cluster
+
 # Pause, resume, cancel.
 
 

@@ -20,6 +20,8 @@ from tests import servers
 from tests.cluster import a_scheduler, ask, ended, submit
 from tests.scheduler.jobs.job_actions import QUICK, digest_of, in_state, no_slots, queues_paused
 
+pytestmark = pytest.mark.xdist_group("jobs")  # they share a cluster
+
 # Refusals and failures.
 
 

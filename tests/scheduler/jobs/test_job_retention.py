@@ -17,6 +17,8 @@ from tests import servers
 from tests.cluster import a_scheduler, ask, ended, submit
 from tests.scheduler.jobs.job_actions import QUICK, SLOW, digest_of, in_state
 
+pytestmark = pytest.mark.xdist_group("jobs")  # they share a cluster
+
 
 @pytest.mark.parametrize(("mining", "state"), [(QUICK, "done"), ({"subset_size": 40}, "failed")])
 def test_the_callback_of_a_job_is_called_once(cluster, columns, tmp_path, mining, state):

@@ -16,6 +16,8 @@ from tests import servers
 from tests.cluster import a_scheduler, ask, ended, submit
 from tests.scheduler.jobs.job_actions import PATIENT, QUICK, SLOW, digest_of, in_state, no_slots, queues_paused
 
+pytestmark = pytest.mark.xdist_group("jobs")  # they share a cluster
+
 
 def test_a_job_is_queued_runs_is_mined_and_done(cluster, columns, client, tmp_path, monkeypatch):
     records = []
