@@ -18,8 +18,8 @@ from maabo_dist.study import Study
 MAX_BITS = 1 << 30
 # The greatest p-value at which missing cells, or the others, support a condition.
 MISSING_SUPPORT = 0.05
-# The bounds of a rule's other conditions are chosen too, which makes a useless one look better the more of them there
-# are: what ln p of each condition has to make up for, for every condition beyond the second.
+# The search also chooses the bounds of a rule's other conditions, so useless conditions pass the test more often in
+# longer rules. Every condition beyond the second lowers the limits of ln p by this much: ln 100.
 LONGER_RULE = 4.6
 
 
