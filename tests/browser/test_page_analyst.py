@@ -83,6 +83,9 @@ def test_an_analyst_gets_from_a_messy_table_to_a_saved_report(cluster, show, tab
 def test_everything_works_with_the_keyboard_from_upload_to_saved_report(cluster, show, table):
     page = show(f"{cluster.url}/#/new")
     page.wait_for_selector(".drop")
+    # Playwright subscribes to file choosers without waiting for the browser. Subscribed only by expect_file_chooser,
+    # it can miss a chooser that opens at once; the evaluations of press_until give it the time.
+    page.on("filechooser", lambda _: None)
     press_until(page, "document.activeElement.id === 'file'")
     with page.expect_file_chooser() as chooser:
         page.keyboard.press("Space")
