@@ -5,12 +5,14 @@ the class covers, `low` the lower 95 % Wilson limit of its precision there, `bas
 rows, `full` that limit on all its rows, and k the number of its conditions: each has to add more than chance might. Of
 rules that gain about as much on nearly the same rows, the simplest is chosen.
 The first finding of a class sets the standard for the others: they are at least half as far above the base rate.
+Further findings of a class that most rows belong to also add at least half as much as the first: they say less.
 
 Rules of a class that may share half of their rows with a finding are that finding in other words: none of them becomes
 a finding of its own, and the best are listed as its alternatives. Nor do rules that contain a finding or lie within it:
 they would repeat it, more loosely or more narrowly.
 
-Findings of a class are chosen among its strong rules. A class that has none gets its best rule as a tentative finding.
+Findings of a class are chosen among its strong rules. A class that has none gets one tentative finding: the rule with
+the most evidence, whatever its precision.
 """
 
 from dataclasses import dataclass
@@ -37,6 +39,8 @@ CONTAINED = 0.9
 NEARLY_SAME_ROWS, NEARLY_SAME_GAIN = 0.7, 0.95
 # A further finding of a class has at least this share of the √n · (low − base) of the first, …
 MIN_EXCESS = 0.2
+# … or this one if more than half of all rows are of the class, …
+MIN_EXCESS_OF_MOST: dict["Preference", float] = {"balanced": 0.5, "precision": 0.5, "coverage": MIN_EXCESS}
 # … at least this share of its full − base, …
 MIN_PRECISION: dict["Preference", float] = {"balanced": 0.5, "precision": 0.5, "coverage": 0.0}
 # … and at most this ln p on the rows that it adds.
@@ -71,7 +75,8 @@ def choose_findings(
         own = np.flatnonzero(rules.labels == label)
         tentative = not strong[own].any()
         own = own if tentative else own[strong[own]]
-        chosen = _choose_of_class(rules.take(own), covered[own], own, table, label, prefer)
+        preference: Preference = "coverage" if tentative else prefer
+        chosen = _choose_of_class(rules.take(own), covered[own], own, table, label, preference)
         heads += [_Head(tentative, gain, rule) for gain, rule in (chosen[:1] if tentative else chosen)]
     return _group([head.rule for head in _limit(heads, rules.labels, max_rules)], rules, covered)
 
@@ -131,7 +136,7 @@ def _choose_of_class(
             break
         head = open_rules[best]
         if not chosen:
-            least_excess = MIN_EXCESS * excess[best]
+            least_excess = (MIN_EXCESS_OF_MOST[prefer] if base > 0.5 else MIN_EXCESS) * excess[best]
             least_full = base + MIN_PRECISION[prefer] * (full[head] - base)
         chosen.append((float(gains[best]), int(indices[head])))
         free = free & ~covered[head]

@@ -9,6 +9,8 @@ from maabo_dist.findings import evidence
 from maabo_dist.findings.candidates import find_candidates, support
 from maabo_dist.findings.rowbits import MinedRows
 from maabo_dist.findings.selection import (
+    CONDITION_DISCOUNT,
+    NEARLY_SAME_GAIN,
     SAME_ROWS,
     choose_findings,
     contain_each_other,
@@ -93,6 +95,43 @@ def test_findings_of_a_class_cover_different_rows_and_every_class_with_rules_has
         assert (rules.labels[heads] == rules.labels[head]).sum() == 1
     members = [index for group in groups for index in (group.head, *group.others)]
     assert len(members) == len(set(members))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 3), st.sampled_from(["balanced", "coverage"]))
+def test_further_findings_add_a_share_of_what_the_first_adds_and_half_of_it_in_a_class_of_most_rows(
+    seed, classes, prefer
+):
+    rules, table = candidate_rules(seed, classes)
+    mined = table.mined
+    labels = np.repeat(np.arange(classes), mined.totals)
+    covered = np.stack([mined.unpack(bits) for bits in evidence.cover(table.bits, mined, rules.conditions)])
+
+    heads = [group.head for group in choose_findings(rules, np.ones(len(rules), bool), table, prefer)]
+
+    for label in np.unique(rules.labels[heads]).tolist():
+        base, free, first = mined.totals[label] / mined.totals.sum(), np.ones(len(labels), bool), None
+        for head in (head for head in heads if rules.labels[head] == label):
+            added = covered[head] & free
+            low, _ = wilson(int((labels[added] == label).sum()), int(added.sum()))
+            excess = np.sqrt(added.sum()) * (low - base)
+            first = first or excess
+            share = 0.5 if base > 0.5 and prefer == "balanced" else 0.2
+            assert excess >= share * first * (1 - 1e-9)
+            free &= ~covered[head]
+
+
+def test_a_tentative_finding_is_the_rule_with_the_most_evidence_whatever_its_precision():
+    rules, table = candidate_rules(7, 2)
+
+    groups = choose_findings(rules, np.zeros(len(rules), bool), table, "precision")
+
+    base = table.mined.totals / table.mined.totals.sum()
+    low = wilson_low(rules.hits, rules.rows)
+    evidence_of = np.sqrt(rules.rows) * (low - base[rules.labels]) * CONDITION_DISCOUNT**rules.lengths
+    for group in groups:
+        best = evidence_of[rules.labels == rules.labels[group.head]].max()
+        assert evidence_of[group.head] >= NEARLY_SAME_GAIN * best
 
 
 @given(st.integers(0, 10**4))
