@@ -1,9 +1,11 @@
 """Which certified rules to publish: a greedy cover of each class, one head for every group of rules on similar rows.
 
-A rule gains what it adds: √n · (low − base) · full⁴ · 0.7ᵏ. Here n is the number of its rows that no earlier finding of
+A rule gains what it adds: √n · (low − base) · fullᵃ · 0.7ᵏ. Here n is the number of its rows that no earlier finding of
 the class covers, `low` the lower 95 % Wilson limit of its precision there, `base` the share of the class among all
-rows, `full` that limit on all its rows, and k the number of its conditions: each has to add more than chance might. Of
-rules that gain about as much on nearly the same rows, the simplest is chosen.
+rows, `full` that limit on all its rows, and k the number of its conditions: each has to add more than chance might. The
+power a is 4 up to 1,000 rows and grows by 4 with every tenfold number of them: in a large table, rules that cover a
+small share of the rows have enough evidence, too, and the more precise ones are preferred. Of rules that gain about as
+much on nearly the same rows, the simplest is chosen.
 The first finding of a class sets the standard for the others: they are at least half as far above the base rate.
 Further findings of a class that most rows belong to also add at least half as much as the first: they say less.
 
@@ -15,6 +17,7 @@ Findings of a class are chosen among its strong rules. A class that has none get
 the most evidence, whatever its precision.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -47,7 +50,10 @@ MIN_PRECISION: dict["Preference", float] = {"balanced": 0.5, "precision": 0.5, "
 MAX_LOG_P_ADDED = -8.0
 
 Preference = Literal["balanced", "precision", "coverage"]
-_PRECISION_POWERS: dict[Preference, int] = {"balanced": 4, "precision": 8, "coverage": 0}
+# The power of a rule's precision in its gain: up to this number of rows, and what each tenfold number of them adds.
+_FEW_ROWS = 1000
+_PRECISION_POWERS: dict[Preference, float] = {"balanced": 4.0, "precision": 8.0, "coverage": 0.0}
+_POWERS_PER_TENFOLD: dict[Preference, float] = {"balanced": 4.0, "precision": 4.0, "coverage": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +124,7 @@ def _choose_of_class(
     mined = table.mined
     base = mined.totals[label] / mined.totals.sum()
     full = wilson_low(rules.hits, rules.rows, table.effect)
-    worth = full ** _PRECISION_POWERS[prefer] * CONDITION_DISCOUNT**rules.lengths
+    worth = full ** _precision_power(mined.totals.sum() / table.effect, prefer) * CONDITION_DISCOUNT**rules.lengths
     free = mined.everything
     open_rules = np.arange(len(rules))
     chosen: list[tuple[float, int]] = []
@@ -143,6 +149,11 @@ def _choose_of_class(
         counts = evidence.count_shared(covered[head], covered[open_rules])
         open_rules = open_rules[~(_may_share_half(*counts) | _contained(covered[head], *counts))]
     return chosen
+
+
+def _precision_power(rows: float, prefer: Preference) -> float:
+    tenfolds = max(0.0, math.log10(rows / _FEW_ROWS))
+    return _PRECISION_POWERS[prefer] + _POWERS_PER_TENFOLD[prefer] * tenfolds
 
 
 def _simplest_of_best(gains: Floats, covered: Bits, lengths: Ints) -> int:

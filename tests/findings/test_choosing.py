@@ -30,9 +30,12 @@ def candidate_rules(seed, classes=3, rows=400):
     matrix = rng.random((4, rows))
     labels = np.minimum((matrix[0] * classes).astype(int), (matrix[1] * 2 * classes).astype(int))
     labels = np.where(rng.random(rows) < 0.8, labels, rng.integers(0, classes, rows))
-    columns, split = factories.columns_of(matrix, labels, classes), factories.make_split(rng, rows)
-    study = factories.make_study(columns, split, min_samples=5, gini=1.0)
-    forest = depth_search(study.table, factories.every_subset(4, 3), 4, whole=True)
+    return supported_rules(matrix, labels, classes, factories.make_split(rng, rows), width=3)
+
+
+def supported_rules(matrix, labels, classes, split, width):
+    study = factories.make_study(factories.columns_of(matrix, labels, classes), split, min_samples=5, gini=1.0)
+    forest = depth_search(study.table, factories.every_subset(len(matrix), width), 4, whole=True)
     candidates, table = find_candidates(reliable_leaves(forest, LeafFilter.of(study)), study)
     return support(candidates, table, 0.05), table
 
@@ -132,6 +135,32 @@ def test_a_tentative_finding_is_the_rule_with_the_most_evidence_whatever_its_pre
     for group in groups:
         best = evidence_of[rules.labels == rules.labels[group.head]].max()
         assert evidence_of[group.head] >= NEARLY_SAME_GAIN * best
+
+
+@pytest.mark.parametrize(
+    ("rows", "prefer", "first"),
+    [
+        (1_000, "balanced", 0.4),
+        (50_000, "balanced", 0.1),
+        (50_000, "coverage", 0.4),
+    ],
+)
+def test_precision_counts_more_the_more_rows_there_are(rows, prefer, first):
+    """Of 40 % of the rows, 80 % are of class 1, and of another 10 % 88 %."""
+    position = np.arange(rows) % 1000
+    group, rank = (
+        np.digitize(position, [400, 500]),
+        position - np.array([0, 400, 500])[np.digitize(position, [400, 500])],
+    )
+    labels = (rank < np.array([320, 88, 92])[group]).astype(int)
+    matrix = np.stack([group == 0, group == 1]).astype(float)
+    everything = factories.make_split(np.random.default_rng(0), rows)
+    rules, table = supported_rules(matrix, labels, 2, everything, width=1)
+
+    groups = choose_findings(rules, np.ones(len(rules), bool), table, prefer)
+
+    heads = [group.head for group in groups if rules.labels[group.head] == 1]
+    assert rules.rows[heads[0]] / table.mined.totals.sum() == pytest.approx(first, rel=0.1)
 
 
 @given(st.integers(0, 10**4))
