@@ -124,7 +124,7 @@ def _choose_of_class(
     mined = table.mined
     base = mined.totals[label] / mined.totals.sum()
     full = wilson_low(rules.hits, rules.rows, table.effect)
-    worth = full ** _precision_power(mined.totals.sum() / table.effect, prefer) * CONDITION_DISCOUNT**rules.lengths
+    worth = _worth(full, mined.totals.sum() / table.effect, prefer) * CONDITION_DISCOUNT**rules.lengths
     free = mined.everything
     open_rules = np.arange(len(rules))
     chosen: list[tuple[float, int]] = []
@@ -151,9 +151,15 @@ def _choose_of_class(
     return chosen
 
 
-def _precision_power(rows: float, prefer: Preference) -> float:
+def _worth(full: Floats, rows: float, prefer: Preference) -> Floats:
+    """(rules): what the precision of each contributes to its gain.
+
+    What a large table adds to the power is relative to the most precise rule of the class. Otherwise findings of
+    frequent classes, whose precision is high anyway, would come before all others.
+    """
     tenfolds = max(0.0, math.log10(rows / _FEW_ROWS))
-    return _PRECISION_POWERS[prefer] + _POWERS_PER_TENFOLD[prefer] * tenfolds
+    worth: Floats = full ** _PRECISION_POWERS[prefer] * (full / full.max()) ** (_POWERS_PER_TENFOLD[prefer] * tenfolds)
+    return worth
 
 
 def _simplest_of_best(gains: Floats, covered: Bits, lengths: Ints) -> int:
