@@ -50,8 +50,10 @@ def outcome(result):
     )
 
 
-@pytest.mark.parametrize("certify", [30, "auto"])
-@pytest.mark.parametrize("columns", [diabetes, noise])
+@pytest.mark.parametrize(
+    ("columns", "certify"),
+    [(diabetes, 30), (diabetes, "auto"), pytest.param(noise, 30, marks=pytest.mark.slow), (noise, "auto")],
+)
 def test_the_certificate_does_not_depend_on_the_number_of_threads(columns, certify):
     options = MiningSettings(**LENIENT, certify=certify)
 
