@@ -9,6 +9,7 @@ HTTP client, so `SSL_CERT_FILE` names a file with one unused authority, here and
 
 import gc
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ SHARING = {"api", "cli", "deploy", "plots", "report", "scheduler", "workers"}
 
 
 def pytest_configure(config):
-    forked.ENABLED = "not slow" in config.option.markexpr
+    forked.ENABLED = sys.platform == "linux" and "not slow" in config.option.markexpr
 
 
 def pytest_unconfigure():
