@@ -9,10 +9,13 @@ HTTP client, so `SSL_CERT_FILE` names a file with one unused authority, here and
 
 import gc
 import os
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests import forked
 
 gc.disable()  # until all modules are imported: none of their objects is garbage
 settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -21,6 +24,14 @@ settings.load_profile("repeatable")
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "unused-authority.pem")
 
 SHARING = {"api", "cli", "deploy", "plots", "report", "scheduler", "workers"}
+
+
+def pytest_configure(config):
+    forked.ENABLED = sys.platform == "linux" and "not slow" in config.option.markexpr
+
+
+def pytest_unconfigure():
+    forked.stop()
 
 
 @pytest.hookimpl(tryfirst=True)

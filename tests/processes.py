@@ -7,23 +7,21 @@ from pathlib import Path
 
 import psutil
 
-from tests import servers
+from tests import forked, servers
 
 
 class Process:
     """A child process with a log. It leads a session, so that its own children can be killed with it."""
 
-    def __init__(self, command, environment, log, root=servers.ROOT):
-        self.log_path = Path(log)
+    def __init__(self, command, environment, log, root=servers.ROOT, *, fork=False):
+        self.log_path, environment = Path(log), os.environ | environment
         with self.log_path.open("ab") as file:
-            self._popen = subprocess.Popen(
-                command,
-                cwd=root,
-                env=os.environ | environment,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            if fork:
+                self._popen = forked.start(command, env=environment, stdout=file, start_new_session=True)
+            else:
+                self._popen = subprocess.Popen(
+                    command, cwd=root, env=environment, stdout=file, stderr=file, start_new_session=True
+                )
 
     @property
     def pid(self):

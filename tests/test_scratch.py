@@ -135,10 +135,10 @@ def wide_frame(*, gaps):
 
 
 def combinations():
-    """Return all combinations. Those with groups take seconds each; with `--preset auto`, one of them is not slow."""
+    """Return all combinations. Those with groups take seconds each, except with the preset of the paper."""
     mining = [{}, {"probes": 30}, {"preset": "paper", "trees": 40}]
     for gaps, options, chosen in product([False, True], [{}, {"group": "person"}], mining):
-        slow = options and "preset" not in chosen and not (gaps and chosen == {})
+        slow = options and "preset" not in chosen
         yield pytest.param(gaps, options, chosen, marks=[pytest.mark.slow] if slow else [])
 
 

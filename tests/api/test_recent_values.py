@@ -234,7 +234,7 @@ def test_a_client_of_one_server_reads_what_it_has_written(resources, tmp_path, f
         httpx.Client(base_url=url, headers=headers, timeout=60) as client,
         Pollers(url, headers) as pollers,
     ):
-        for seed in range(5):
+        for seed in range(3):
             submitted = client.post("/v1/jobs", json=document | {"settings": {"seed": seed, "trees": 20}})
             pollers.job = submitted.json()["id"]
             path = f"/v1/jobs/{pollers.job}"
@@ -269,7 +269,7 @@ def test_a_client_that_follows_a_job_reads_no_older_state(resources):
         httpx.Client(base_url=url, headers=headers) as client,
         Pollers(url, headers) as pollers,
     ):
-        for published in [True, False] * 5:
+        for published in [True, False] * 3:
             pollers.job = job = add_job(resources)
             with following(url, job, headers) as events:
                 assert next(events).data["state"] == "queued"

@@ -3,6 +3,7 @@
 import doctest
 import re
 import shlex
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -93,15 +94,25 @@ def write_sales(folder, rows=60_000):
         frame.iloc[part].to_parquet(path / f"part-{number}.parquet", index=False)
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_the_commands_of_a_page_print_what_it_shows(maabo, name, tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """A directory with the files of all pages."""
+    folder = tmp_path_factory.mktemp("tables")
+    visits().to_csv(folder / "visits.csv", index=False)
+    customers(3000, seed=1).to_csv(folder / "customers.csv", index=False)
+    customers(4000, seed=2).to_parquet(folder / "april.parquet")
+    customers(4000, seed=3, yearly=0.3).to_csv(folder / "june.csv", index=False)
+    write_sales(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(page, marks=[pytest.mark.slow] * (page == "certification")) for page in PAGES]
+)
+def test_the_commands_of_a_page_print_what_it_shows(maabo, tables, name, tmp_path, monkeypatch):
+    shutil.copytree(tables, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "76")
-    visits().to_csv("visits.csv", index=False)
-    customers(3000, seed=1).to_csv("customers.csv", index=False)
-    customers(4000, seed=2).to_parquet("april.parquet")
-    customers(4000, seed=3, yearly=0.3).to_csv("june.csv", index=False)
-    write_sales(tmp_path)
     page = list(commands(read_page(name)))
 
     assert page

@@ -112,7 +112,7 @@ def test_other_columns_are_not_dates(cells):
     st.lists(st.datetimes(dt.datetime(1975, 1, 1), dt.datetime(2060, 1, 1)), min_size=12, max_size=12, unique=True),
     st.sampled_from(LAYOUTS),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_texts_of_any_layout_are_read_back(days, layout):
     texts = [day.isoformat(sep=" ") if layout == ISO else day.strftime(layout) for day in days]
 
@@ -217,7 +217,7 @@ def test_dates_survive_a_file(tmp_path):
     assert Columns.load(tmp_path / "columns").features == columns.features
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2100, 1, 1)),
     st.sampled_from(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M", " %Y-%m-%d", "%Y-%m-%d %I:%M %p"]),

@@ -23,6 +23,7 @@ from tests import servers
 from tests.faults.world import MINING, table
 
 pytestmark = pytest.mark.xdist_group("faults")
+SHORT = MINING | {"trees": 400}
 
 
 @pytest.fixture
@@ -75,20 +76,20 @@ def test_a_pickle_is_refused_unread(world, celery, tmp_path):
             exchange="",
             routing_key=names.EVALUATE_QUEUE,
         )
-    job = world.submit()
+    job = world.submit(SHORT)
 
     wait_for_log(world.first_worker, "is not accepted; use application/json", before)
-    world.check_done(job)
+    world.check_done(job, SHORT)
     assert not path.exists()
 
 
 def test_an_unknown_task_is_refused(world, celery):
     before = len(world.first_worker.log)
     celery.send_task("os.system", args=["true"], queue=names.EVALUATE_QUEUE)
-    job = world.submit()
+    job = world.submit(SHORT)
 
     wait_for_log(world.first_worker, "There is no task", before)
-    world.check_done(job)
+    world.check_done(job, SHORT)
 
 
 @pytest.mark.parametrize("version", [1, 3])
@@ -115,7 +116,7 @@ def test_an_oversized_task_is_refused(world, celery):
 @pytest.mark.parametrize("damage", [lambda body: b"", lambda body: body[: len(body) // 2]])
 def test_a_truncated_answer_is_refused(world, damage):
     world.first_worker.signal(signal.SIGSTOP)
-    job, before = world.submit(), len(world.first_scheduler.log)
+    job, before = world.submit(SHORT), len(world.first_scheduler.log)
     task = servers.wait_for(lambda: world.ledger.search.tasks(job), 20, what="a task")[0]
     key = {"job": job, "batch": task.batch, "start": task.start, "stop": task.stop, "attempt": task.attempt}
     header = EvaluationAnswer.read(key | {"kind": "done", "worker": "unknown"}).model_dump_json()
@@ -123,7 +124,7 @@ def test_a_truncated_answer_is_refused(world, damage):
     wait_for_log(world.first_scheduler, "answer refused", before)
     world.first_worker.signal(signal.SIGCONT)
 
-    world.check_done(job)
+    world.check_done(job, SHORT)
 
 
 @pytest.mark.parametrize(
@@ -134,14 +135,14 @@ def test_an_invalid_document_is_refused_and_kept(world, document):
     """A worker's document of 100,000 brackets failed the job with an internal error."""
     world.first_worker.signal(signal.SIGSTOP)
     world.client.delete(world.settings.key(names.REFUSED_STREAM))
-    job, before = world.submit(), len(world.first_scheduler.log)
+    job, before = world.submit(SHORT), len(world.first_scheduler.log)
     servers.wait_for(lambda: world.ledger.search.tasks(job), 20, what="a task")
     header = RulesAnswer.read({"kind": "done", "job": job, "attempt": 1, "final": True, "worker": "unknown"})
     world.client.xadd(world.stream(job), {RULES_HEADER: header.model_dump_json(), BODY: document})
     wait_for_log(world.first_scheduler, "answer refused", before)
     world.first_worker.signal(signal.SIGCONT)
 
-    world.check_done(job)
+    world.check_done(job, SHORT)
     ((_, fields),) = world.client.xrange(world.settings.key(names.REFUSED_STREAM))
     assert fields[b"source"].decode() == f"stream maabo:results:{job}"
     assert "The result document" in fields[b"reason"].decode()

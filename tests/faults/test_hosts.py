@@ -87,6 +87,7 @@ def wait_for_resending(far, before):
     servers.wait_for(lambda: "no answer; sending again" in process.log[before:], 60, what="a task that is sent again")
 
 
+@pytest.mark.slow
 def test_a_job_on_three_hosts_has_the_digest_of_one_process(far):
     far.check_done(far.submit(SHORT_MINING), SHORT_MINING)
 
@@ -101,6 +102,7 @@ def test_lost_duplicated_or_reordered_packets_change_no_rule(far):
     assert all(far.network.counts[fault] for fault in ("loss", "twice", "late"))
 
 
+@pytest.mark.slow
 def test_a_temporary_link_failure_of_a_worker_host_changes_no_rule(far):
     job, before = far.submit(), len(far.processes["scheduler"].log)
     far.under_way(job)

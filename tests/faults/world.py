@@ -31,6 +31,8 @@ LEASE = 3.0
 SETTINGS = {"prefix": "t:", "task_seconds": 0.05, "lease_seconds": LEASE, "partial_seconds": 1.0, "screen_seconds": 0.0}
 """Small tasks and a short lease, so that faults hit work in progress and recovery is fast. Workers make all screens."""
 ORDINARY = "tests.faults.ordinary_app"
+FORKED = ("scheduler", "celery")
+"""Programs that need not be imported anew; those of tests may change what they import."""
 
 
 class RedisServer:
@@ -127,7 +129,8 @@ class World(Client):
         changed = self.settings.model_copy(update=settings)
         self.started += 1
         log = self.directory / f"{name}-{self.started}.log"
-        process = Process(command, changed.environment() | (environment or {}), log, root)
+        fork = command[2] in FORKED and root == servers.ROOT
+        process = Process(command, changed.environment() | (environment or {}), log, root, fork=fork)
         process.kind = name
         self.processes.append(process)
         return process

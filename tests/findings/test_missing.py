@@ -45,7 +45,7 @@ def check_that_named_settings_show_the_rule(columns, options):
     return len(named)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.integers(0, 10**6),
     st.floats(0, 0.7),

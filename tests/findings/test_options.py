@@ -55,9 +55,10 @@ def test_a_looser_option_loses_no_rule(name, option):
         assert keys(tighter) <= keys(looser)
 
 
+@pytest.mark.parametrize("name", [pytest.param("breast_cancer", marks=pytest.mark.slow), "wine"])
 @pytest.mark.parametrize("option", LOOSER)
-def test_each_option_has_an_effect(option):
-    counts = [len(mined(all=True, **{option: value}).rules) for value in LOOSER[option]]
+def test_each_option_has_an_effect(name, option):
+    counts = [len(mined(name, all=True, **{option: value}).rules) for value in LOOSER[option]]
 
     assert counts == sorted(counts)
     assert counts[0] < counts[-1]
@@ -146,6 +147,7 @@ def test_too_few_shuffled_searches_certify_nothing_more():
     assert mined("diabetes", certify=10).digest == mined("diabetes").digest
 
 
+@pytest.mark.slow  # test_shuffles compares threads too
 def test_threads_and_shuffled_searches_give_one_digest():
     options = MiningSettings(trees=60, certify=30)
     columns = bundled("diabetes")

@@ -159,7 +159,7 @@ def engines(request):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_query_selects_the_rows_that_its_rule_matches(engines, engine, seed):
     frame = a_frame(seed)
     single = [(each,) for each in conditions(seed, layouts=engine != "sqlite")]
@@ -203,7 +203,7 @@ def test_the_case_expression_predicts_as_apply_does(engines, engine):
     assert expected.nunique() == 2
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("lazy", [False, True])
 def test_polars_expressions_select_the_rows_that_rules_match(seed, lazy):
     frame = a_frame(seed)

@@ -36,7 +36,7 @@ def p_value_of_difference(frame, sides):
     return chi2_contingency(pd.crosstab(sides, frame["y"].to_numpy())).pvalue
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(recipes())
 def test_a_conjunction_has_the_requested_coverage_and_purity(recipe):
     frame, truth = generate(recipe)
@@ -50,7 +50,7 @@ def test_a_conjunction_has_the_requested_coverage_and_purity(recipe):
     assert len(frame) == recipe.rows
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(recipes(conjunctions=(), xor=1, parity=1))
 def test_cells_divide_their_share_of_the_rows_evenly_and_are_pure(recipe):
     _, truth = generate(recipe)
@@ -63,7 +63,7 @@ def test_cells_divide_their_share_of_the_rows_evenly_and_are_pure(recipe):
         assert near(round((rule.precision or 0) * rule.n), rule.n, 1 - recipe.label_noise, 1 - recipe.label_noise)
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(recipes(missing=0.0))
 def test_no_row_satisfies_two_conjunctions(recipe):
     frame, truth = generate(recipe)
@@ -72,7 +72,7 @@ def test_no_row_satisfies_two_conjunctions(recipe):
     assert not masks or np.sum(masks, axis=0).max() <= 1
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(recipes())
 def test_the_truth_counts_the_rows_that_a_slow_reader_of_the_csv_counts(recipe):
     frame, truth = generate(recipe)
@@ -86,7 +86,7 @@ def test_the_truth_counts_the_rows_that_a_slow_reader_of_the_csv_counts(recipe):
         assert rule.precision == (right / len(rows) if rows else None)
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(recipes(xor=1, parity=1, label_noise=0.0, missing=0.1))
 def test_a_single_column_of_an_xor_or_parity_is_independent_of_the_class(recipe):
     truth = generate(recipe).truth
@@ -171,7 +171,7 @@ def test_several_structures_share_the_rows_by_intervals_of_the_gate():
     assert all(rule.precision == 1 for rule in truth.rules)
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(recipes(classes=2, missing=0.0, label_noise=0.0))
 def test_between_two_classes_every_rule_is_pure(recipe):
     assert {rule.precision for rule in generate(recipe).truth.rules} <= {1.0, None}

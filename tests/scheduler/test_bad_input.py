@@ -17,12 +17,12 @@ from maabo_dist.contract.job import JobState
 from maabo_dist.errors import SettingsError
 from scheduler.ledger import schema
 from scheduler.ledger.database import Database
-from tests import factories, servers
+from tests import factories, forked, servers
 from tests.cluster import a_scheduler, cluster_settings, submit
 
 SCHEDULER = ("-m", "scheduler")
 WORKER = ("-m", "celery", "-A", "workers.app", "worker", "--pool", "threads", "-c", "1")
-CLI = ("-c", "from maabo_dist.cli import main; main()")
+CLI = ("-m", "maabo_dist")
 SECRET = "open-sesame-4711"
 QUICK = {"trees": 20, "batch": 4, "subset_size": 2, "min_samples": 5}
 
@@ -47,15 +47,8 @@ def columns():
 
 
 def run(program, settings, *arguments, **variables):
-    return subprocess.run(
-        [sys.executable, *program, *arguments],
-        cwd=servers.ROOT,
-        env=os.environ | settings.environment() | variables,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    environment = os.environ | settings.environment() | variables
+    return forked.run([sys.executable, *program, *arguments], env=environment, timeout=60)
 
 
 @contextmanager

@@ -3,8 +3,8 @@
 On PostgreSQL, neither is one whose session was terminated, or whose server was restarted: it opens another.
 """
 
+import os
 import signal
-import subprocess
 import sys
 from contextlib import contextmanager, suppress
 from tempfile import TemporaryDirectory
@@ -15,36 +15,28 @@ from sqlalchemy import text
 from scheduler.ledger.database import LedgerError, owner_key
 from scheduler.ledger.presence import CHECK_SECONDS, GRACE_SECONDS, RESTART_GRACE_SECONDS, Presence
 from scheduler.ledger.schema import MAX_OWNER
-from tests import servers
+from tests import forked, servers
 from tests.ledgers import a_job, connected, opened
 
 pytestmark = pytest.mark.xdist_group("ledger")
 
 LONG_NAME = "h" * (MAX_OWNER - 17) + ":1234567:01234567"
-HOLDER = """
-import sys, time
-from scheduler.ledger import Ledger
-from scheduler.ledger.database import LedgerError, owner_key
-from scheduler.ledger.presence import Presence
-ledger = Ledger(sys.argv[1])
-Presence(ledger.database, sys.argv[2]).refresh()
-assert ledger.leases.acquire(sys.argv[2], ledger.now, 500.0, limit=1)
-print("ready", flush=True)
-time.sleep(600)
-"""
 
 
 @contextmanager
 def holder(url, owner="one"):
     """A process that holds a job."""
-    command = [sys.executable, "-c", HOLDER, url, owner]
-    process = subprocess.Popen(command, cwd=servers.ROOT, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout.readline() == "ready\n"
-        yield process
-    finally:
-        process.kill()
-        process.wait()
+    command = [sys.executable, "-m", "tests.scheduler.holder", url, owner]
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as output:
+        with os.fdopen(writing, "w") as stdout:
+            process = forked.start(command, env=os.environ, stdout=stdout)
+        try:
+            assert output.readline() == "ready\n"
+            yield process
+        finally:
+            process.kill()
+            process.wait()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from maabo_dist.data.preparation import prepare
 from maabo_dist.mining.local import mine
 from maabo_dist.settings import MiningSettings
 from scheduler.ledger import Ledger
-from tests import servers
+from tests import forked, servers
 from tests.cluster import a_scheduler, ask, cluster_settings, ended, submit
 
 
@@ -70,15 +70,7 @@ def test_the_process_does_jobs_and_exits_on_sigterm(cluster, columns, tmp_path):
 def test_a_ledger_that_cannot_be_used_ends_the_process_with_a_reason(cluster, tmp_path):
     environment = os.environ | cluster.environment() | {"MAABO_LEDGER": "nonsense://x"}
 
-    run = subprocess.run(
-        [sys.executable, "-m", "scheduler"],
-        cwd=servers.ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    run = forked.run([sys.executable, "-m", "scheduler"], env=environment, timeout=60)
 
     assert run.returncode == 2
     assert "nonsense://x" in run.stderr

@@ -80,7 +80,7 @@ def test_columns_of_few_values_equal_the_reference(seed, classes):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([1, 2, 3, 4]), st.booleans())
 def test_trees_on_cells_and_on_orders_of_one_block_equal_the_reference(seed, size, gaps):
     """Subsets of columns of few values are grown on cells, others of the same block and root on orders."""

@@ -102,7 +102,7 @@ def check_against_sklearn(rng, *, rows, steps, classes, class_weight, smallest, 
 
 
 @pytest.mark.parametrize("class_weight", ["balanced", None])
-@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize("classes", [2, 3, pytest.param(5, marks=pytest.mark.slow)])
 def test_trees_equal_those_of_sklearn_where_no_splits_tie(classes, class_weight):
     rng = np.random.default_rng(31 * classes + (class_weight is None))
 
