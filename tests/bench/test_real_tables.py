@@ -31,7 +31,9 @@ DEVELOPMENT = {
     *("titanic", "german", "hr", "OJ", "Carseats", "Auto", "Default", "breast_cancer", "wine", "penguins", "fair"),
     *("rossi", "gbsg2", "birthwt", "Aids2", "Pima", "Womenlf", "Cowles", "Salaries", "SLID", "turnout", "voteincome"),
     *("Hdma", "Mroz", "Participation", "Mathlevel", "Kakadu", "Computers", "Males", "Caschool", "Treatment", "infert"),
-    *("colon", "nwtco"),
+    *("colon", "nwtco", "flchain", "Cracker", "Ketchup", "Tuna", "Workinghours", "VietNamI", "HI", "DoctorContacts"),
+    *("BudgetFood", "VerbAgg", "bfi", "baseball", "rwm5yr", "labsup", "injury", "alcohol", "pension", "catholic"),
+    *("fertil2", "thornton_hiv"),
 }
 
 
