@@ -94,6 +94,7 @@ def check_failed(world, job, match):
     return row
 
 
+@pytest.mark.slow
 def test_the_rules_are_those_of_one_process_whatever_the_files(world, sales):
     shuffled = table(ROWS).sample(frac=1, random_state=3)
     jobs = [submit(world, sales), submit(world, write_sales(world, 7, shuffled, row_group_size=97))]

@@ -73,6 +73,7 @@ def answer(resources, table, task):
     send_answer(resources.redis, resources.settings, found, body)
 
 
+@pytest.mark.slow
 def test_answers_that_wait_to_be_read_are_not_missing(resources, tmp_path):
     """Fault: tasks whose answers were in the stream were sent again, and made a late scheduler later."""
     columns = factories.make_columns(np.random.default_rng(1), rows=80, features=60)

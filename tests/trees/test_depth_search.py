@@ -137,8 +137,8 @@ def test_long_runs_of_one_class_equal_the_reference(seed):
 @pytest.mark.parametrize(
     ("values", "dtype", "classes"),
     [
-        (1 << 20, np.uint32, 2),
         # Each is a separate kernel, whose compilation takes half a minute.
+        pytest.param(1 << 20, np.uint32, 2, marks=pytest.mark.slow),
         pytest.param(1 << 20, np.uint32, 4, marks=pytest.mark.soak),
         pytest.param(1 << 22, np.int64, 2, marks=pytest.mark.soak),
         pytest.param(1 << 22, np.int64, 4, marks=pytest.mark.soak),
