@@ -3,7 +3,7 @@
 A rule gains what it adds: √n · (low − base) · fullᵃ · 0.7ᵏ. Here n is the number of its rows that no earlier finding of
 the class covers, `low` the lower 95 % Wilson limit of its precision there, `base` the share of the class among all
 rows, `full` that limit on all its rows, and k the number of its conditions: each has to add more than chance might. The
-power a is 4 up to 3,000 rows and grows by 6 with every tenfold number of them: in a large table, rules that cover a
+power a is 4 in tables of up to 3,000 rows, and 6 more with ten times as many: in a large table, rules that cover a
 small share of the rows have enough evidence, too, and the more precise ones are preferred. Of rules that gain about as
 much on nearly the same rows, the simplest is chosen.
 The first finding of a class sets the standard for the others: they are at least half as far above the base rate.
@@ -43,17 +43,17 @@ NEARLY_SAME_ROWS, NEARLY_SAME_GAIN = 0.7, 0.95
 # A further finding of a class has at least this share of the √n · (low − base) of the first, …
 MIN_EXCESS = 0.2
 # … or this one if more than half of all rows are of the class, …
-MIN_EXCESS_OF_MOST: dict["Preference", float] = {"balanced": 0.5, "precision": 0.5, "coverage": MIN_EXCESS}
+MIN_EXCESS_OF_MAJORITY: dict["Preference", float] = {"balanced": 0.5, "precision": 0.5, "coverage": MIN_EXCESS}
 # … at least this share of its full − base, …
 MIN_PRECISION: dict["Preference", float] = {"balanced": 0.5, "precision": 0.5, "coverage": 0.0}
 # … and at most this ln p on the rows that it adds.
 MAX_LOG_P_ADDED = -8.0
 
 Preference = Literal["balanced", "precision", "coverage"]
-# The power of a rule's precision in its gain: up to this number of rows, and what each tenfold number of them adds.
+# The power of a rule's precision in its gain: up to this number of rows, and what each order of magnitude adds.
 _FEW_ROWS = 3000
 _PRECISION_POWERS: dict[Preference, float] = {"balanced": 4.0, "precision": 8.0, "coverage": 0.0}
-_POWERS_PER_TENFOLD: dict[Preference, float] = {"balanced": 6.0, "precision": 6.0, "coverage": 0.0}
+_POWERS_PER_MAGNITUDE: dict[Preference, float] = {"balanced": 6.0, "precision": 6.0, "coverage": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def _choose_of_class(
             break
         head = open_rules[best]
         if not chosen:
-            least_excess = (MIN_EXCESS_OF_MOST[prefer] if base > 0.5 else MIN_EXCESS) * excess[best]
+            least_excess = (MIN_EXCESS_OF_MAJORITY[prefer] if base > 0.5 else MIN_EXCESS) * excess[best]
             least_full = base + MIN_PRECISION[prefer] * (full[head] - base)
         chosen.append((float(gains[best]), int(indices[head])))
         free = free & ~covered[head]
@@ -157,8 +157,9 @@ def _worth(full: Floats, rows: float, prefer: Preference) -> Floats:
     What a large table adds to the power is relative to the most precise rule of the class. Otherwise findings of
     frequent classes, whose precision is high anyway, would come before all others.
     """
-    tenfolds = max(0.0, math.log10(rows / _FEW_ROWS))
-    worth: Floats = full ** _PRECISION_POWERS[prefer] * (full / full.max()) ** (_POWERS_PER_TENFOLD[prefer] * tenfolds)
+    magnitudes = max(0.0, math.log10(rows / _FEW_ROWS))
+    added = _POWERS_PER_MAGNITUDE[prefer] * magnitudes
+    worth: Floats = full ** _PRECISION_POWERS[prefer] * (full / full.max()) ** added
     return worth
 
 

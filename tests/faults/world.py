@@ -32,7 +32,7 @@ SETTINGS = {"prefix": "t:", "task_seconds": 0.05, "lease_seconds": LEASE, "parti
 """Small tasks and a short lease, so that faults hit work in progress and recovery is fast. Workers make all screens."""
 ORDINARY = "tests.faults.ordinary_app"
 FORKED = ("scheduler", "celery")
-"""Programs that need not be imported anew; those of tests may change what they import."""
+"""Modules that are started by a fork. Modules of tests may patch what they import, and are started on their own."""
 
 
 class RedisServer:

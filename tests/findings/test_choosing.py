@@ -146,16 +146,14 @@ def test_a_tentative_finding_is_the_rule_with_the_most_evidence_whatever_its_pre
     ],
 )
 def test_precision_counts_more_the_more_rows_there_are(rows, prefer, first):
-    """Of 40 % of the rows, 80 % are of class 1, and of another 10 % 88 %."""
+    """One rule covers 40 % of the rows with a precision of 0.8, another one 10 % with 0.88."""
     position = np.arange(rows) % 1000
-    group, rank = (
-        np.digitize(position, [400, 500]),
-        position - np.array([0, 400, 500])[np.digitize(position, [400, 500])],
-    )
+    group = np.digitize(position, [400, 500])
+    rank = position - np.array([0, 400, 500])[group]
     labels = (rank < np.array([320, 88, 92])[group]).astype(int)
     matrix = np.stack([group == 0, group == 1]).astype(float)
-    everything = factories.make_split(np.random.default_rng(0), rows)
-    rules, table = supported_rules(matrix, labels, 2, everything, width=1)
+    split = factories.make_split(np.random.default_rng(0), rows)
+    rules, table = supported_rules(matrix, labels, 2, split, width=1)
 
     groups = choose_findings(rules, np.ones(len(rules), bool), table, prefer)
 
