@@ -44,10 +44,13 @@ class TreeReader:
         return trees
 
     def sample(self, count: int) -> list[Tree]:
-        """Return all trees or, if there are more than `count`, evenly spaced runs of consecutive ones."""
+        """Return all trees or, if there are more than `count`, evenly spaced runs of consecutive ones.
+
+        Trees that the ledger has received since the row was read are left out.
+        """
         total = self._row.trees
         if total <= count:
-            return self.in_order(0, count)
+            return self.in_order(0, total)
         runs = min(SAMPLE_RUNS, count)
         starts, length = [total * run // runs for run in range(runs)], count // runs
 

@@ -295,7 +295,8 @@ def test_a_score_history_samples_the_whole_search(cluster, state, monkeypatch):
     history = get(cluster, job, "score-history").json()
 
     assert history["trees"] == row.trees
-    expected = [tree for tree in trees if tree["score"] is not None]
+    # The ledger of a paused job may have answers that its row does not count yet.
+    expected = [tree for tree in trees if tree["score"] is not None and tree["number"] < row.trees]
     if row.trees <= 1000:
         assert (history["numbers"], history["scores"]) == (
             [tree["number"] for tree in expected],
