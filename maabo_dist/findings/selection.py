@@ -31,9 +31,9 @@ from maabo_dist.findings.evidence import Floats
 from maabo_dist.findings.rowbits import Bits, Ints
 from maabo_dist.rules.statistics import Z_95
 
-# Rules of a class are one finding if their row Jaccard coefficient may be this large on other rows, a third as many: if
-# it is within two standard errors of it.
-SAME_ROWS, SAME_ROWS_Z, FEWER_ROWS = 0.5, 2.0, 3.0
+# Two findings of a class differ if their row Jaccard coefficient is so many standard errors below this value, and would
+# thus be smaller on other rows, a third as many. Alternatives of a finding are within fewer standard errors of it.
+SAME_ROWS, DIFFERENT_Z, ALTERNATIVE_Z, FEWER_ROWS = 0.5, 2.5, 2.0, 3.0
 # What each condition leaves of a rule's gain.
 CONDITION_DISCOUNT = 0.7
 # A rule contains another if it covers this share of the other's rows.
@@ -96,13 +96,13 @@ def jaccard(bits: Bits, others: Bits) -> Floats:
 
 def have_same_rows(bits: Bits, others: Bits) -> npt.NDArray[np.bool_]:
     """(others): True if both may cover the same rows, by half or more, in a table with fewer rows of the same kind."""
-    return _may_share_half(*evidence.count_shared(bits, others))
+    return _may_share_half(*evidence.count_shared(bits, others), ALTERNATIVE_Z)
 
 
-def _may_share_half(shared: Ints, either: Ints) -> npt.NDArray[np.bool_]:
+def _may_share_half(shared: Ints, either: Ints, z: float) -> npt.NDArray[np.bool_]:
     similarity = shared / np.maximum(either, 1)
     error = np.sqrt(similarity * (1 - similarity) * FEWER_ROWS / np.maximum(either, 1))
-    same: npt.NDArray[np.bool_] = similarity + SAME_ROWS_Z * error >= SAME_ROWS
+    same: npt.NDArray[np.bool_] = similarity + z * error >= SAME_ROWS
     return same
 
 
@@ -147,7 +147,7 @@ def _choose_of_class(
         chosen.append((float(gains[best]), int(indices[head])))
         free = free & ~covered[head]
         counts = evidence.count_shared(covered[head], covered[open_rules])
-        open_rules = open_rules[~(_may_share_half(*counts) | _contained(covered[head], *counts))]
+        open_rules = open_rules[~(_may_share_half(*counts, DIFFERENT_Z) | _contained(covered[head], *counts))]
     return chosen
 
 

@@ -10,6 +10,8 @@ from maabo_dist.findings.candidates import find_candidates, support
 from maabo_dist.findings.rowbits import MinedRows
 from maabo_dist.findings.selection import (
     CONDITION_DISCOUNT,
+    DIFFERENT_Z,
+    FEWER_ROWS,
     NEARLY_SAME_GAIN,
     SAME_ROWS,
     choose_findings,
@@ -86,7 +88,10 @@ def test_findings_of_a_class_cover_different_rows_and_every_class_with_rules_has
     covered = evidence.cover(table.bits, table.mined, rules.conditions)
     for group in groups:
         same_class = [head for head in heads if head != group.head and rules.labels[head] == rules.labels[group.head]]
-        assert (jaccard(covered[group.head], covered[same_class]) < SAME_ROWS).all()
+        similarity = jaccard(covered[group.head], covered[same_class])
+        either = np.bitwise_count(covered[group.head] | covered[same_class]).sum(axis=1)
+        error = np.sqrt(similarity * (1 - similarity) * FEWER_ROWS / np.maximum(either, 1))
+        assert (similarity + DIFFERENT_Z * error < SAME_ROWS).all()
         assert not contain_each_other(covered[group.head], covered[same_class]).any()
         assert (rules.labels[list(group.others)] == rules.labels[group.head]).all()
         assert have_same_rows(covered[group.head], covered[list(group.others)]).all()
