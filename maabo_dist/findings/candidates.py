@@ -19,8 +19,9 @@ MAX_BITS = 1 << 30
 # The greatest p-value at which missing cells, or the others, support a condition.
 MISSING_SUPPORT = 0.05
 # The search also chooses the bounds of a rule's other conditions, so useless conditions pass the test more often in
-# longer rules. Every condition beyond the second lowers the limits of ln p by this much: ln 100.
-LONGER_RULE = 4.6
+# longer rules. By this much the limits of ln p are lower in a rule with two conditions, and for each one beyond: ln 5
+# and ln 100. The only condition of a rule needs no more evidence than the rule itself.
+SECOND_CONDITION, FURTHER_CONDITION = 1.6, 4.6
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def support(candidates: CandidateRules, table: ConditionTable, significance: flo
         limits,
         table.factorials,
         table.effect,
-        LONGER_RULE,
+        _allowances(candidates.conditions.shape[1]),
     )
     rules = replace(candidates, conditions=-np.sort(-kept, axis=1))  # dropped ones last
     rules = rules.take(np.flatnonzero(rules.lengths > 0))
@@ -99,6 +100,12 @@ def support(candidates: CandidateRules, table: ConditionTable, significance: flo
     rules = rules.take(np.sort(first))
     rules = measure(rules.conditions, rules.labels, rules.trees, table)
     return _shortest_of_equal_rows(rules, table)
+
+
+def _allowances(width: int) -> Floats:
+    """(width + 1): by how much the limits of ln p are lower in a rule with so many conditions."""
+    beyond = np.arange(width + 1) - 2
+    return np.where(beyond < 0, 0.0, SECOND_CONDITION + FURTHER_CONDITION * beyond)
 
 
 class LeafTest:

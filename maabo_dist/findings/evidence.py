@@ -84,16 +84,18 @@ def drop_unsupported(
     limits: Floats,
     factorials: Floats,
     effect: float = 1.0,
-    longer: float = 0.0,
+    allowances: Floats | None = None,
 ) -> ConditionIndices:
     """Drop the least supported condition of each rule, one after another, until ln p of each one left is in its limit.
 
-    `limits` are those of the conditions, lower by `longer` for each condition that a rule has beyond two. The least
-    supported condition exceeds its limit most.
+    `limits` are those of the conditions. `allowances[n]` is by how much they are lower in a rule with n conditions. The
+    least supported condition exceeds its limit most.
     """
     kept = rules.copy()
+    if allowances is None:
+        allowances = np.zeros(rules.shape[1] + 1)
     layout = (mined.starts, mined.everything)
-    _drop_unsupported(bits, layout, mined.units, labels, (limits, longer), factorials, effect * mined.unit, kept)
+    _drop_unsupported(bits, layout, mined.units, labels, (limits, allowances), factorials, effect * mined.unit, kept)
     return kept
 
 
@@ -237,7 +239,7 @@ def _cover(bits: Any, everything: Any, rules: Any, covered: Any) -> None:
 def _drop_unsupported(
     bits: Any, layout: Any, units: Any, labels: Any, limits: Any, factorials: Any, effect: float, rules: Any
 ) -> None:
-    (starts, everything), (condition_limits, longer) = layout, limits
+    (starts, everything), (condition_limits, allowances) = layout, limits
     width = rules.shape[1]
     # The last entry is the rule's own; entry k is that of the rule without its condition k.
     rows, hits = np.zeros(width + 1, np.int64), np.zeros(width + 1, np.int64)
@@ -252,7 +254,7 @@ def _drop_unsupported(
             for k in range(width):
                 if rules[rule, k] >= 0:
                     value = _effective_log_tail(hits[width], rows[width], hits[k], rows[k], factorials, effect)
-                    excess = value - condition_limits[rules[rule, k]] + longer * max(0, present - 2)
+                    excess = value - condition_limits[rules[rule, k]] + allowances[present]
                     if excess > greatest:
                         worst, greatest = k, excess
             if worst < 0:

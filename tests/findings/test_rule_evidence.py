@@ -82,8 +82,14 @@ def test_rows_of_rules_are_those_that_satisfy_all_conditions(seed, classes, rows
 
 
 @settings(max_examples=40)
-@given(st.integers(0, 10**6), st.integers(2, 4), st.sampled_from([-0.5, -3.0, -8.0]), st.sampled_from([0.0, 0.7, 4.6]))
-def test_the_conditions_that_stay_are_those_that_the_slow_twin_keeps(seed, classes, limit, longer):
+@given(
+    st.integers(0, 10**6),
+    st.integers(2, 4),
+    st.sampled_from([-0.5, -3.0, -8.0]),
+    st.tuples(*[st.sampled_from([0.0, 0.7, 1.6, 4.6])] * 4),
+)
+def test_the_conditions_that_stay_are_those_that_the_slow_twin_keeps(seed, classes, limit, steps):
+    allowances = np.cumsum([0.0, *steps])
     rng = np.random.default_rng(seed)
     columns, split = factories.make_planted(rng, 150, 4, classes, signal=0.9), factories.make_split(rng, 150)
     rows_mined = np.sort(np.concatenate([split.train, split.validation]))
@@ -94,11 +100,11 @@ def test_the_conditions_that_stay_are_those_that_the_slow_twin_keeps(seed, class
     factorials = evidence.log_factorials(len(rows_mined))
 
     limits = limit - rng.integers(0, 3, len(distinct)).astype(float)
-    kept = evidence.drop_unsupported(bits, mined, indices, labels, limits, factorials, longer=longer)
+    kept = evidence.drop_unsupported(bits, mined, indices, labels, limits, factorials, allowances=allowances)
 
     by_condition = dict(zip(distinct, limits, strict=True))
     for rule, label, indices_kept in zip(rules, labels.tolist(), kept.tolist(), strict=True):
-        expected, closest = slow.supported(columns, rows_mined, rule, label, by_condition, longer)
+        expected, closest = slow.supported(columns, rows_mined, rule, label, by_condition, allowances)
         if closest > 1e-9:
             assert [distinct[index] for index in indices_kept if index != NO_CONDITION] == expected
 

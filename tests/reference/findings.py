@@ -23,10 +23,10 @@ def rows_of(columns, mined, rule):
     return set(mined[all_hold(columns, mined, rule)].tolist())
 
 
-def supported(columns, mined, rule, label, limits, longer):
+def supported(columns, mined, rule, label, limits, allowances):
     """The conditions that stay, each within its limit, and the smallest distance of a decision from its limit.
 
-    The limits of a rule with more than two conditions are lower by `longer` for each further one.
+    The limits of a rule with n conditions are lower by `allowances[n]`.
     """
     rule, closest = list(rule), np.inf
     while rule:
@@ -35,7 +35,7 @@ def supported(columns, mined, rule, label, limits, longer):
         for index in range(len(rule)):
             wider = rows_of(columns, mined, rule[:index] + rule[index + 1 :])
             hits, all_hits = (sum(columns.labels[row] == label for row in rows) for rows in (covered, wider))
-            limit = limits[rule[index]] - longer * max(0, len(rule) - 2)
+            limit = limits[rule[index]] - allowances[len(rule)]
             values.append(log_p(hits, len(covered), all_hits, len(wider)) - limit)
         worst = max(values)
         first, *others = sorted(values, reverse=True)

@@ -66,7 +66,7 @@ def test_links_between_files_of_the_repository_lead_to_pages_or_to_the_repositor
 def test_the_notebook_was_run_and_its_output_is_on_its_page(site):
     page = (site / "from-a-notebook.html").read_text(encoding="utf-8")
 
-    assert "3 findings explain 85 % of the rows with diagnosis = malignant" in page
+    assert "2 findings explain 78 % of the rows with diagnosis = malignant" in page
     assert page.count('src="data:image/png;base64,') == 2
     assert 'WHERE "worst perimeter" > 117.5' in html.unescape(re.sub("<[^>]*>", "", page))
     assert "from-a-notebook.ipynb" in read_pages(site)["from-a-notebook.html"].links
