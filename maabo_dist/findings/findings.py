@@ -14,6 +14,7 @@ from maabo_dist.findings import certificate
 from maabo_dist.findings.candidates import CandidateRules, find_candidates, support
 from maabo_dist.findings.certificate import BOUND_SHARE, MARGIN, MAX_REPORTED, Certification, ShuffledSearch
 from maabo_dist.findings.conditions import ConditionTable
+from maabo_dist.findings.confirmation import confirmation_scores
 from maabo_dist.findings.evidence import NO_CONDITION, ConditionIndices, Floats, cover
 from maabo_dist.findings.grid import grid_choices, log_p_on_grid
 from maabo_dist.findings.rowbits import Ints
@@ -26,8 +27,8 @@ from maabo_dist.rules.selection import Selection
 from maabo_dist.study import Study
 
 MAX_FINDINGS = 15
-# Of certified rules with this ln p on the mined rows, nearly all are confirmed by other rows a third as many.
-STRONG_LOG_P = -25.0
+# The confirmation score from which a certified rule is strong: nearly all of them are confirmed by other rows.
+STRONG_SCORE = 2.33
 # A bound, in ln p, that leaves no doubt.
 STRONG_BOUND = -10.0
 
@@ -268,7 +269,11 @@ def meets_limits(evidence: Evidence, study: Study) -> npt.NDArray[np.bool_]:
 
 def is_strong(evidence: Evidence, certification: Certification) -> npt.NDArray[np.bool_]:
     """(rules): True if a sample a third as large can be expected to confirm the rule."""
-    strong: npt.NDArray[np.bool_] = is_certified(certification) & (evidence.rules.log_p <= STRONG_LOG_P)
+    rules, totals = evidence.rules, evidence.totals
+    scores = confirmation_scores(
+        rules.hits, rules.rows, totals[rules.labels], float(totals.sum()), evidence.table.effect
+    )
+    strong: npt.NDArray[np.bool_] = is_certified(certification) & (scores >= STRONG_SCORE)
     return strong
 
 

@@ -27,13 +27,14 @@ import numpy.typing as npt
 from maabo_dist.findings import evidence
 from maabo_dist.findings.candidates import CandidateRules
 from maabo_dist.findings.conditions import ConditionTable
+from maabo_dist.findings.confirmation import FEWER_ROWS
 from maabo_dist.findings.evidence import Floats
 from maabo_dist.findings.rowbits import Bits, Ints
 from maabo_dist.rules.statistics import Z_95
 
 # Two findings of a class differ if their row Jaccard coefficient is so many standard errors below this value, and would
 # thus be smaller on other rows, a third as many. Alternatives of a finding are within fewer standard errors of it.
-SAME_ROWS, DIFFERENT_Z, ALTERNATIVE_Z, FEWER_ROWS = 0.5, 2.5, 2.0, 3.0
+SAME_ROWS, DIFFERENT_Z, ALTERNATIVE_Z = 0.5, 2.5, 2.0
 # What each condition leaves of a rule's gain.
 CONDITION_DISCOUNT = 0.7
 # A rule contains another if it covers this share of the other's rows.

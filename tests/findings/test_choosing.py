@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from maabo_dist.findings import evidence
 from maabo_dist.findings.candidates import find_candidates, support
+from maabo_dist.findings.confirmation import FEWER_ROWS
 from maabo_dist.findings.rowbits import MinedRows
 from maabo_dist.findings.selection import (
     CONDITION_DISCOUNT,
     DIFFERENT_Z,
-    FEWER_ROWS,
     NEARLY_SAME_GAIN,
     SAME_ROWS,
     choose_findings,

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from maabo_dist.findings import evidence, rowbits
 from maabo_dist.findings.candidates import find_candidates, support
 from maabo_dist.findings.evidence import NO_CONDITION
-from maabo_dist.findings.findings import STRONG_LOG_P
 from maabo_dist.findings.rowbits import MinedRows, condition_bits
 from maabo_dist.rules.leaves import LeafFilter, reliable_leaves
 from maabo_dist.trees.training import depth_search
@@ -129,7 +128,7 @@ def test_planted_conditions_stay_and_noise_goes():
     for seed in range(8):
         rules, _, features = planted_rules(seed)
         assert features[int(np.argmin(rules.log_p))] == {0, 1}
-        own = np.flatnonzero(rules.log_p <= STRONG_LOG_P)
+        own = np.flatnonzero(rules.log_p <= -25)
         strong, noisy = strong + len(own), noisy + sum(not features[rule] <= {0, 1} for rule in own)
 
     assert strong > 100

@@ -3,7 +3,7 @@
 from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations, product
-from math import log
+from math import log, sqrt
 
 import numpy as np
 from scipy.stats import hypergeom
@@ -16,6 +16,24 @@ def log_p(hits, rows, all_hits, all_rows):
     if rows == 0 or hits * all_rows <= all_hits * rows:
         return 0.0
     return float(hypergeom.logsf(hits - 1, all_rows, all_hits, rows))
+
+
+def confirmation_score(hits, rows, all_hits, all_rows):
+    """How many standard errors the expected precision is above what confirms the rule in a third as many rows.
+
+    The variance of the difference to the share of the class is that of two independent samples of each group of rows:
+    the one mined, and the other one.
+    """
+    base = all_hits / all_rows
+    groups = [(hits, rows), (all_hits - hits, all_rows - rows)]
+    precision, other = ((own + 3 * base) / (size + 3) for own, size in groups)
+    variance = sum(
+        share * (1 - share) / size
+        for share, (_, group) in zip((precision, other), groups, strict=True)
+        for size in (group, group / 3)
+    )
+    needed = base + 1.959963984540054 * sqrt(base * (1 - base) / (rows / 3))
+    return (precision - needed) / ((1 - rows / all_rows) * sqrt(variance))
 
 
 def rows_of(columns, mined, rule):
