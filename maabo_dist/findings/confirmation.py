@@ -10,9 +10,11 @@ other rows hardly exceeds the share of the class; and a small rule without any e
 its p-value suggests.
 """
 
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from maabo_dist.findings.evidence import Floats
 from maabo_dist.findings.rowbits import Ints
@@ -23,6 +25,23 @@ FEWER_ROWS = 3.0
 # The search chose the rule because it looked good. The estimates include this many more rows with the usual share of
 # the class.
 USUAL_ROWS = 3.0
+# The scores from which other rows are likely, and nearly certain, to confirm a rule.
+LIKELY_SCORE, STRONG_SCORE = 1.0, 2.33
+
+Strengths = npt.NDArray[np.int8]
+
+
+class Strength(IntEnum):
+    """How sure it is that other rows will confirm a rule."""
+
+    WEAK = 0
+    LIKELY = 1
+    STRONG = 2
+
+
+def strengths_of(scores: Floats) -> Strengths:
+    """(rules): the strength that each score is."""
+    return ((scores >= LIKELY_SCORE).astype(np.int8) + (scores >= STRONG_SCORE)).astype(np.int8)
 
 
 def confirmation_scores(hits: Ints, rows: Ints, all_hits: Ints, all_rows: float, effect: float = 1.0) -> Floats:

@@ -14,7 +14,7 @@ from maabo_dist.findings import certificate
 from maabo_dist.findings.candidates import CandidateRules, find_candidates, support
 from maabo_dist.findings.certificate import BOUND_SHARE, MARGIN, MAX_REPORTED, Certification, ShuffledSearch
 from maabo_dist.findings.conditions import ConditionTable
-from maabo_dist.findings.confirmation import confirmation_scores
+from maabo_dist.findings.confirmation import Strength, Strengths, confirmation_scores, strengths_of
 from maabo_dist.findings.evidence import NO_CONDITION, ConditionIndices, Floats, cover
 from maabo_dist.findings.grid import grid_choices, log_p_on_grid
 from maabo_dist.findings.rowbits import Ints
@@ -27,8 +27,6 @@ from maabo_dist.rules.selection import Selection
 from maabo_dist.study import Study
 
 MAX_FINDINGS = 15
-# The confirmation score from which a certified rule is strong: nearly all of them are confirmed by other rows.
-STRONG_SCORE = 2.33
 # A bound, in ln p, that leaves no doubt.
 STRONG_BOUND = -10.0
 
@@ -177,9 +175,9 @@ def choose_certified(evidence: Evidence, certification: Certification, study: St
         groups = [Group(index, ()) for index in np.lexsort([eligible, evidence.statistics[eligible]]).tolist()]
         groups = groups[: settings.max_rules]
     else:
-        strong = is_strong(evidence, certification)[eligible]
+        strengths = rule_strengths(evidence, certification)[eligible]
         table = evidence.table if evidence.counted is None else evidence.counted.weighted_table
-        groups = choose_findings(rules.take(eligible), strong, table, settings.prefer, limit)
+        groups = choose_findings(rules.take(eligible), strengths, table, settings.prefer, limit)
     return Findings(
         evidence,
         certification,
@@ -267,14 +265,13 @@ def meets_limits(evidence: Evidence, study: Study) -> npt.NDArray[np.bool_]:
     return met
 
 
-def is_strong(evidence: Evidence, certification: Certification) -> npt.NDArray[np.bool_]:
-    """(rules): True if a sample a third as large can be expected to confirm the rule."""
+def rule_strengths(evidence: Evidence, certification: Certification) -> Strengths:
+    """(rules): whether a sample a third as large is likely to confirm each rule; one that is not certified is weak."""
     rules, totals = evidence.rules, evidence.totals
     scores = confirmation_scores(
         rules.hits, rules.rows, totals[rules.labels], float(totals.sum()), evidence.table.effect
     )
-    strong: npt.NDArray[np.bool_] = is_certified(certification) & (scores >= STRONG_SCORE)
-    return strong
+    return np.where(is_certified(certification), strengths_of(scores), np.int8(Strength.WEAK))
 
 
 def is_certified(certification: Certification, max_p: float | None = None) -> npt.NDArray[np.bool_]:

@@ -13,8 +13,8 @@ Rules of a class that may share half of their rows with a finding are that findi
 a finding of its own, and the best are listed as its alternatives. Nor do rules that contain a finding or lie within it:
 they would repeat it, more loosely or more narrowly.
 
-Findings of a class are chosen among its strong rules. A class that has none gets one tentative finding: the rule with
-the most evidence, whatever its precision.
+Findings of a class are chosen among the rules that other rows are likely to confirm. A class that has none gets one
+finding: the rule with the most evidence, whatever its precision. Findings that are not strong are tentative, and last.
 """
 
 import math
@@ -27,7 +27,7 @@ import numpy.typing as npt
 from maabo_dist.findings import evidence
 from maabo_dist.findings.candidates import CandidateRules
 from maabo_dist.findings.conditions import ConditionTable
-from maabo_dist.findings.confirmation import FEWER_ROWS
+from maabo_dist.findings.confirmation import FEWER_ROWS, Strength, Strengths
 from maabo_dist.findings.evidence import Floats
 from maabo_dist.findings.rowbits import Bits, Ints
 from maabo_dist.rules.statistics import Z_95
@@ -67,24 +67,22 @@ class Group:
 
 def choose_findings(
     rules: CandidateRules,
-    strong: npt.NDArray[np.bool_],
+    strengths: Strengths,
     table: ConditionTable,
     prefer: Preference = "balanced",
     max_rules: int | None = None,
 ) -> list[Group]:
-    """Choose findings of every class, tentative ones last, in order of their gain; at least one of each class.
-
-    `strong` marks the rules among which findings are chosen, in a class that has any.
-    """
+    """Choose findings of every class, tentative ones last, in order of their gain; at least one of each class."""
     covered = evidence.cover(table.bits, table.mined, rules.conditions)
     heads: list[_Head] = []
     for label in np.unique(rules.labels).tolist():
         own = np.flatnonzero(rules.labels == label)
-        tentative = not strong[own].any()
-        own = own if tentative else own[strong[own]]
-        preference: Preference = "coverage" if tentative else prefer
-        chosen = _choose_of_class(rules.take(own), covered[own], own, table, label, preference)
-        heads += [_Head(tentative, gain, rule) for gain, rule in (chosen[:1] if tentative else chosen)]
+        likely = own[strengths[own] >= Strength.LIKELY]
+        if len(likely):
+            chosen = _choose_of_class(rules.take(likely), covered[likely], likely, table, label, prefer)
+        else:
+            chosen = _choose_of_class(rules.take(own), covered[own], own, table, label, "coverage")[:1]
+        heads += [_Head(bool(strengths[rule] < Strength.STRONG), gain, rule) for gain, rule in chosen]
     return _group([head.rule for head in _limit(heads, rules.labels, max_rules)], rules, covered)
 
 

@@ -16,8 +16,9 @@ from maabo_dist.data.weights import round_units
 from maabo_dist.findings.alternatives import stand_ins
 from maabo_dist.findings.certificate import LEVEL
 from maabo_dist.findings.condition_tests import condition_tests
+from maabo_dist.findings.confirmation import Strength
 from maabo_dist.findings.counted import count_evidence, with_class_weights
-from maabo_dist.findings.findings import Evidence, Findings, choose, is_strong, to_leaves
+from maabo_dist.findings.findings import Evidence, Findings, choose, rule_strengths, to_leaves
 from maabo_dist.findings.missing import missing_classes
 from maabo_dist.findings.neighbours import move_thresholds
 from maabo_dist.mining.shuffles import ShuffleResult
@@ -293,13 +294,13 @@ def _with_certificates(
     rules: tuple[Rule, ...], findings: Findings, study: Study, counter: RowCounter
 ) -> tuple[Rule, ...]:
     """Add to each rule its adjusted p-value, and the p-values of its conditions."""
-    strong = is_strong(findings.evidence, findings.certification).tolist()
+    strengths = rule_strengths(findings.evidence, findings.certification)
     certified = []
     all_tests = condition_tests(rules, study, counter)
     for rule, group, tests in zip(rules, findings.groups, all_tests, strict=True):
         certification, head = findings.certification, group.head
         method: Literal["bound", "shuffles"] = "bound" if certification.by_bound[head] else "shuffles"
-        p, tentative = float(np.exp(certification.log_p[head])), not strong[head]
+        p, tentative = float(np.exp(certification.log_p[head])), bool(strengths[head] < Strength.STRONG)
         record = CertificateRecord(p=p, method=method, tentative=tentative)
         others = stand_ins(group, findings, study)
         certified.append(replace(rule, tests=tests, certificate=record, stand_ins=others))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from maabo_dist.findings import evidence
 from maabo_dist.findings.candidates import find_candidates, support
-from maabo_dist.findings.confirmation import FEWER_ROWS
+from maabo_dist.findings.confirmation import FEWER_ROWS, Strength
 from maabo_dist.findings.rowbits import MinedRows
 from maabo_dist.findings.selection import (
     CONDITION_DISCOUNT,
@@ -40,6 +40,10 @@ def supported_rules(matrix, labels, classes, split, width):
     forest = depth_search(study.table, factories.every_subset(len(matrix), width), 4, whole=True)
     candidates, table = find_candidates(reliable_leaves(forest, LeafFilter.of(study)), study)
     return support(candidates, table, 0.05), table
+
+
+def all_strong(rules):
+    return np.full(len(rules), Strength.STRONG, np.int8)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 20))
@@ -77,9 +81,10 @@ def test_rules_on_few_rows_are_the_same_finding_at_a_smaller_overlap():
 @given(st.integers(0, 10**6), st.integers(2, 4), st.sampled_from(["balanced", "precision", "coverage"]))
 def test_findings_of_a_class_cover_different_rows_and_every_class_with_rules_has_one(seed, classes, prefer):
     rules, table = candidate_rules(seed, classes)
-    strong = rules.log_p <= np.quantile(rules.log_p, 0.3) if len(rules) else np.zeros(0, bool)
+    ranks = np.argsort(np.argsort(-rules.log_p))
+    strengths = np.digitize(ranks, [len(rules) // 2, len(rules) * 3 // 4]).astype(np.int8)
 
-    groups = choose_findings(rules, strong, table, prefer)
+    groups = choose_findings(rules, strengths, table, prefer)
 
     heads = [group.head for group in groups]
     base = table.mined.totals / table.mined.totals.sum()
@@ -95,11 +100,10 @@ def test_findings_of_a_class_cover_different_rows_and_every_class_with_rules_has
         assert not contain_each_other(covered[group.head], covered[same_class]).any()
         assert (rules.labels[list(group.others)] == rules.labels[group.head]).all()
         assert have_same_rows(covered[group.head], covered[list(group.others)]).all()
-    tentative = [not strong[head] for head in heads]
+    tentative = (strengths[heads] < Strength.STRONG).tolist()
     assert tentative == sorted(tentative), "tentative findings are last"
-    for head in np.array(heads)[tentative].tolist():
-        same_class = rules.labels == rules.labels[head]
-        assert not strong[same_class].any()
+    for head in (head for head in heads if strengths[head] == Strength.WEAK):
+        assert (strengths[rules.labels == rules.labels[head]] == Strength.WEAK).all()
         assert (rules.labels[heads] == rules.labels[head]).sum() == 1
     members = [index for group in groups for index in (group.head, *group.others)]
     assert len(members) == len(set(members))
@@ -115,7 +119,7 @@ def test_further_findings_add_a_share_of_what_the_first_adds_and_half_of_it_in_a
     labels = np.repeat(np.arange(classes), mined.totals)
     covered = np.stack([mined.unpack(bits) for bits in evidence.cover(table.bits, mined, rules.conditions)])
 
-    heads = [group.head for group in choose_findings(rules, np.ones(len(rules), bool), table, prefer)]
+    heads = [group.head for group in choose_findings(rules, all_strong(rules), table, prefer)]
 
     for label in np.unique(rules.labels[heads]).tolist():
         base, free, first = mined.totals[label] / mined.totals.sum(), np.ones(len(labels), bool), None
@@ -129,10 +133,10 @@ def test_further_findings_add_a_share_of_what_the_first_adds_and_half_of_it_in_a
             free &= ~covered[head]
 
 
-def test_a_tentative_finding_is_the_rule_with_the_most_evidence_whatever_its_precision():
+def test_the_only_finding_of_a_class_with_weak_rules_has_the_most_evidence_whatever_its_precision():
     rules, table = candidate_rules(7, 2)
 
-    groups = choose_findings(rules, np.zeros(len(rules), bool), table, "precision")
+    groups = choose_findings(rules, np.zeros(len(rules), np.int8), table, "precision")
 
     base = table.mined.totals / table.mined.totals.sum()
     low = wilson_low(rules.hits, rules.rows)
@@ -160,7 +164,7 @@ def test_precision_counts_more_the_more_rows_there_are(rows, prefer, first):
     split = factories.make_split(np.random.default_rng(0), rows)
     rules, table = supported_rules(matrix, labels, 2, split, width=1)
 
-    groups = choose_findings(rules, np.ones(len(rules), bool), table, prefer)
+    groups = choose_findings(rules, all_strong(rules), table, prefer)
 
     heads = [group.head for group in groups if rules.labels[group.head] == 1]
     assert rules.rows[heads[0]] / table.mined.totals.sum() == pytest.approx(first, rel=0.1)
@@ -170,11 +174,10 @@ def test_precision_counts_more_the_more_rows_there_are(rows, prefer, first):
 @settings(max_examples=10, deadline=None)
 def test_a_limit_keeps_the_best_finding_of_every_class(seed):
     rules, table = candidate_rules(seed, 3)
-    everything = np.ones(len(rules), bool)
-    every = choose_findings(rules, everything, table)
+    every = choose_findings(rules, all_strong(rules), table)
     classes = len({int(rules.labels[group.head]) for group in every})
 
-    limited = choose_findings(rules, everything, table, max_rules=classes)
+    limited = choose_findings(rules, all_strong(rules), table, max_rules=classes)
 
     assert len({int(rules.labels[group.head]) for group in limited}) == classes
     assert {group.head for group in limited} <= {group.head for group in every}
