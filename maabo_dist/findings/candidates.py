@@ -1,5 +1,6 @@
 """Candidate rules: the leaves of all trees, each about one class against the rest, with supported conditions alone."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -205,6 +206,12 @@ def measure(conditions: ConditionIndices, labels: Ints, trees: Ints, table: Cond
     everything = np.full(len(labels), totals.sum())
     log_p = evidence.log_p_values(hits, counts.sum(axis=1), totals[labels], everything, table.factorials, table.effect)
     return CandidateRules(conditions, labels, trees, counts, log_p)
+
+
+def join_rules(parts: Sequence[CandidateRules], table: ConditionTable) -> CandidateRules:
+    """Return the rules of all parts; of those that cover the same rows, the shortest."""
+    arrays = (np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(CandidateRules))
+    return _shortest_of_equal_rows(CandidateRules(*arrays), table)
 
 
 def _shortest_of_equal_rows(rules: CandidateRules, table: ConditionTable) -> CandidateRules:

@@ -11,7 +11,7 @@ A condition is charged for the conditions that could stand in its place. Sets of
 therefore charged by themselves, those of each size for all of that size, so that they cost other conditions little.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -103,6 +103,20 @@ class ConditionTable:
         """(conditions): ln of the number of independent conditions that could stand in the place of this one."""
         families = self.choices.log_families
         return np.where(self.log_sets > 0, self.log_sets + families, self.choices.log_independent)
+
+    def with_moved(self, origins: Ints, bounds: Floats, bits: Bits) -> "ConditionTable":
+        """Return the table with further conditions, each with other bounds than the one that it comes from."""
+        none = np.full(len(origins), NO_CONDITION, np.int64)
+        return replace(
+            self,
+            literals=np.concatenate([self.literals, self.literals[origins]]),
+            bounds=np.concatenate([self.bounds, bounds]),
+            bits=np.concatenate([self.bits, bits]),
+            log_sets=np.concatenate([self.log_sets, np.zeros(len(origins))]),
+            or_missing=np.concatenate([self.or_missing, none]),
+            is_missing=np.concatenate([self.is_missing, none]),
+            is_present=np.concatenate([self.is_present, self.is_present[origins]]),
+        )
 
 
 def index_conditions(leaves: Leaves, columns: Columns, mined: MinedRows) -> tuple[ConditionTable, ConditionIndices]:

@@ -19,6 +19,7 @@ from maabo_dist.findings.evidence import NO_CONDITION, ConditionIndices, Floats,
 from maabo_dist.findings.grid import grid_choices, log_p_on_grid
 from maabo_dist.findings.rowbits import Ints
 from maabo_dist.findings.selection import Group, choose_findings, jaccard
+from maabo_dist.findings.threshold_search import add_better_thresholds
 from maabo_dist.findings.thresholds import readable_bounds
 from maabo_dist.rules.counting import RowCounter
 from maabo_dist.rules.leaves import Leaves, leaf_gini
@@ -67,8 +68,9 @@ class Evidence:
 
     @classmethod
     def of_candidates(cls, candidates: CandidateRules, table: ConditionTable, study: Study) -> "Evidence":
-        """Leave out what the rows do not support of candidates."""
-        evidence = cls.of_rules(support(candidates, table, study.settings.significance), table, study)
+        """Leave out what the rows do not support of candidates, and add rules with better thresholds."""
+        rules = support(candidates, table, study.settings.significance)
+        evidence = cls.of_rules(*add_better_thresholds(rules, table, study), study)
         return replace(evidence, candidates=candidates)
 
     @classmethod

@@ -9,6 +9,7 @@ rule, under the null hypothesis chance makes any rule on the grid this strong no
 
 from dataclasses import replace
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -63,18 +64,43 @@ def log_p_on_grid(rules: CandidateRules, table: ConditionTable, columns: Columns
     return best
 
 
-def _move_thresholds(table: ConditionTable, columns: Columns, used: Ints) -> tuple[npt.NDArray[np.uint64], Ints]:
-    """Return the bits of conditions and of those on the grid; for each condition the indices of its two neighbours."""
-    near = np.stack([np.arange(len(table.literals))] * 2, axis=1)
+class Thresholds(NamedTuple):
+    """The conditions among some that have one threshold."""
+
+    # (thresholds): the condition, and the place of the threshold among its literals.
+    conditions: Ints
+    places: Ints
+    # (thresholds): the literal and bound there.
+    literals: npt.NDArray[np.int32]
+    bounds: Floats
+    # (thresholds): True if another literal excludes missing cells.
+    strict: npt.NDArray[np.bool_]
+
+
+def find_thresholds(table: ConditionTable, columns: Columns, used: Ints) -> Thresholds:
+    """Return the used conditions that have one threshold, and perhaps exclude missing cells."""
     literals, bounds = table.literals[used], table.bounds[used]
     features = np.where(literals == NO_LITERAL, 0, literals >> 1)
     is_presence = is_gapped(columns)[features] & (bounds == MISSING_VALUE)
     is_threshold = (literals != NO_LITERAL) & ~is_text(columns)[features] & ~is_presence
     movable = np.flatnonzero(is_threshold.sum(axis=1) == 1)
-    if not len(movable):
+    places = is_threshold[movable].argmax(axis=1)
+    return Thresholds(
+        used[movable],
+        places,
+        literals[movable, places],
+        bounds[movable, places],
+        is_presence[movable].any(axis=1),
+    )
+
+
+def _move_thresholds(table: ConditionTable, columns: Columns, used: Ints) -> tuple[npt.NDArray[np.uint64], Ints]:
+    """Return the bits of conditions and of those on the grid; for each condition the indices of its two neighbours."""
+    near = np.stack([np.arange(len(table.literals))] * 2, axis=1)
+    thresholds = find_thresholds(table, columns, used)
+    if not len(thresholds.conditions):
         return table.bits, near
-    place = is_threshold[movable].argmax(axis=1)
-    own, own_bounds = literals[movable, place], bounds[movable, place]
+    own, own_bounds = thresholds.literals, thresholds.bounds
     moved_bounds = np.stack([own_bounds, own_bounds], axis=1)
     for feature in each_of(np.unique(own >> 1).tolist(), columns.codes, columns.values):
         values = columns.distinct_values(feature)
@@ -85,13 +111,12 @@ def _move_thresholds(table: ConditionTable, columns: Columns, used: Ints) -> tup
             below, above = np.searchsorted(grid, cuts, side="right") - 1, np.searchsorted(grid, cuts)
             sides = np.stack([np.maximum(below, 0), np.minimum(above, len(grid) - 1)], axis=1)
             moved_bounds[mine] = values[grid[sides] - 1]
-    # Literals beside the threshold exclude missing cells.
-    strict = is_presence[movable].any(axis=1)
-    present = table.bits[table.is_present[used[movable]]]
+    strict = thresholds.strict
+    present = table.bits[table.is_present[thresholds.conditions]]
     parts = [table.bits]
     for side in (0, 1):
         bits = condition_bits(columns, table.mined, own, moved_bounds[:, side])
         bits[strict] &= present[strict]
-        near[used[movable], side] = sum(len(part) for part in parts) + np.arange(len(movable))
+        near[thresholds.conditions, side] = sum(len(part) for part in parts) + np.arange(len(own))
         parts.append(bits)
     return np.concatenate(parts), near

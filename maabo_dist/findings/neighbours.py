@@ -116,17 +116,7 @@ def _add_conditions(table: ConditionTable, study: Study, rules: ConditionIndices
     # Other literals of a condition exclude missing cells.
     strict = (literals != NO_LITERAL).sum(axis=1) > 1
     bits[strict] &= table.bits[table.is_present[old[strict]]]
-    none = np.full(len(moves), NO_CONDITION, np.int64)
-    return replace(
-        table,
-        literals=np.concatenate([table.literals, literals]),
-        bounds=np.concatenate([table.bounds, bounds]),
-        bits=np.concatenate([table.bits, bits]),
-        log_sets=np.concatenate([table.log_sets, np.zeros(len(moves))]),
-        or_missing=np.concatenate([table.or_missing, none]),
-        is_missing=np.concatenate([table.is_missing, none]),
-        is_present=np.concatenate([table.is_present, table.is_present[old]]),
-    )
+    return table.with_moved(old, bounds, bits)
 
 
 def _with_table(evidence: Evidence, table: ConditionTable) -> Evidence:
