@@ -3,7 +3,7 @@
 A rule gains what it adds: √n · (low − base) · fullᵃ · 0.7ᵏ. Here n is the number of its rows that no earlier finding of
 the class covers, `low` the lower 95 % Wilson limit of its precision there, `base` the share of the class among all
 rows, `full` that limit on all its rows, and k the number of its conditions: each has to add more than chance might. The
-power a is 4 in tables of up to 3,000 rows, and 6 more with ten times as many: in a large table, rules that cover a
+power a is 3 in tables of up to 3,000 rows, and 6 more with ten times as many: in a large table, rules that cover a
 small share of the rows have enough evidence, too, and the more precise ones are preferred. Of rules that gain about as
 much on nearly the same rows, the simplest is chosen.
 The first finding of a class sets the standard for the others: they are at least half as far above the base rate.
@@ -53,7 +53,7 @@ MAX_LOG_P_ADDED = -8.0
 Preference = Literal["balanced", "precision", "coverage"]
 # The power of a rule's precision in its gain: up to this number of rows, and what each order of magnitude adds.
 _FEW_ROWS = 3000
-_PRECISION_POWERS: dict[Preference, float] = {"balanced": 4.0, "precision": 8.0, "coverage": 0.0}
+_PRECISION_POWERS: dict[Preference, float] = {"balanced": 3.0, "precision": 8.0, "coverage": 0.0}
 _POWERS_PER_MAGNITUDE: dict[Preference, float] = {"balanced": 6.0, "precision": 6.0, "coverage": 0.0}
 
 

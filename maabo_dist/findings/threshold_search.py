@@ -110,6 +110,5 @@ def _gains(rules: CandidateRules, table: ConditionTable) -> Floats:
     """(rules): what each would gain as the first finding of its class in a small table; see `selection`."""
     totals = table.mined.totals
     low, base = wilson_low(rules.hits, rules.rows, table.effect), totals[rules.labels] / totals.sum()
-    square = low * low
-    gains: Floats = np.where(low > base, np.sqrt(rules.rows) * (low - base), 0.0) * square * square
+    gains: Floats = np.where(low > base, np.sqrt(rules.rows) * (low - base), 0.0) * low * low * low
     return gains

@@ -8,6 +8,7 @@ from math import log, sqrt
 import numpy as np
 from scipy.stats import hypergeom
 
+from maabo_dist.rules.statistics import wilson
 from tests.reference.pruning import all_hold
 
 
@@ -84,6 +85,29 @@ def log_p_on_grid(columns, mined, rule, label):
     hits = {row for row, each in enumerate(columns.labels[mined].tolist()) if each == label}
     moved = [set.intersection(*parts) for parts in product(*choices)]
     return min(log_p(len(rows & hits), len(rows), len(hits), len(mined)) for rows in moved)
+
+
+def gain(columns, mined, rule, label):
+    """√n · (low − base) · low³ of the rows that the rule covers; 0 if the lower limit is not above the base rate."""
+    rows = rows_of(columns, mined, rule)
+    if not rows:
+        return 0.0
+    hits, base = sum(columns.labels[row] == label for row in rows), np.mean(columns.labels[mined] == label)
+    low, _ = wilson(hits, len(rows))
+    return sqrt(len(rows)) * (low - base) * low**3 if low > base else 0.0
+
+
+def better_thresholds(columns, mined, rule, label):
+    """For each condition the rules that gain most with another cut of its grid, if that is more than the rule gains."""
+    better = []
+    for place, (literal, _) in enumerate(rule):
+        values = columns.values[columns.offsets[literal >> 1] : columns.offsets[(literal >> 1) + 1]].tolist()
+        cuts = grid(columns.codes[literal >> 1][mined].tolist())
+        moved = [[*rule[:place], (literal, values[cut - 1]), *rule[place + 1 :]] for cut in cuts]
+        gains = [gain(columns, mined, each, label) for each in moved]
+        if gains and max(gains) > gain(columns, mined, rule, label) + 1e-9:
+            better.append([each for each, value in zip(moved, gains, strict=True) if value >= max(gains) - 1e-9])
+    return better
 
 
 def grid_choices(columns, mined):
