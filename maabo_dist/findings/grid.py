@@ -17,6 +17,7 @@ import numpy.typing as npt
 from maabo_dist._util.scratch import each_block, each_of
 from maabo_dist.data.columns import Columns
 from maabo_dist.data.recoding import MISSING_VALUE
+from maabo_dist.data.weights import UNIT
 from maabo_dist.findings.candidates import CandidateRules, measure
 from maabo_dist.findings.conditions import Choices, ConditionTable, is_gapped, is_text
 from maabo_dist.findings.evidence import NO_CONDITION, Floats
@@ -27,19 +28,34 @@ from maabo_dist.rules.rule import NO_LITERAL
 PARTS = np.array(sorted({*range(4, 128, 4), 1, 2, 126, 127}))
 
 
-def grid_cuts(codes: npt.NDArray[np.int64]) -> Ints:
-    """Return the cuts of a feature with these codes, ascending: a code is below a cut if it is less."""
-    ordered = np.sort(codes)
-    cuts: Ints = np.unique(ordered[len(ordered) * PARTS // 128]).astype(np.int64)
+def grid_cuts(codes: npt.NDArray[np.int64], units: Ints | None = None) -> Ints:
+    """Return the cuts of a feature with these codes, ascending: a code is below a cut if it is less.
+
+    `units` are the weights of the rows, if they have any.
+    """
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    if units is None:
+        places = len(ordered) * PARTS // 128
+    else:
+        sums = np.cumsum(units[order])
+        places = np.searchsorted(sums, sums[-1] // UNIT * PARTS // 128 * UNIT, side="right")
+    cuts: Ints = np.unique(ordered[places]).astype(np.int64)
     inner: Ints = cuts[cuts > ordered[0]]
     return inner
+
+
+def feature_cuts(table: ConditionTable, columns: Columns, feature: int) -> Ints:
+    """Return the cuts of a feature in the mined rows of a table."""
+    mined = table.mined
+    return grid_cuts(columns.codes[feature][mined.rows], None if mined.units is None else mined.units[mined.positions])
 
 
 def grid_choices(table: ConditionTable, columns: Columns) -> Choices:
     """Return the number of conditions on the grid."""
     features = np.flatnonzero(~is_text(columns))
     counted = [
-        len(grid_cuts(columns.codes[feature][table.mined.rows]))
+        len(feature_cuts(table, columns, feature))
         for block in each_block(columns.codes)
         for feature in features[(features >= block.start) & (features < block.stop)].tolist()
     ]
@@ -104,7 +120,7 @@ def _move_thresholds(table: ConditionTable, columns: Columns, used: Ints) -> tup
     moved_bounds = np.stack([own_bounds, own_bounds], axis=1)
     for feature in each_of(np.unique(own >> 1).tolist(), columns.codes, columns.values):
         values = columns.distinct_values(feature)
-        grid = grid_cuts(columns.codes[feature][table.mined.rows])
+        grid = feature_cuts(table, columns, feature)
         mine = np.flatnonzero(own >> 1 == feature)
         if len(grid):
             cuts = np.searchsorted(values, own_bounds[mine], side="right")

@@ -2,7 +2,7 @@
 
 A tree cuts a column where its two sides together are purest, but a rule is about one side. Further out it may be more
 precise on fewer rows, or cover more rows at little cost. So each threshold of a rule is moved to every cut of its
-column's grid (`grid`), and the best of these rules is added if it gains more than the rule itself and all its
+column's grid (`grid`), and the best of these rules is added if it gains clearly more than the rule itself and all its
 conditions are still supported. Searches on shuffled labels do the same, so the certificate accounts for it.
 """
 
@@ -16,13 +16,15 @@ from maabo_dist.data.columns import Columns
 from maabo_dist.findings.candidates import MAX_BITS, CandidateRules, join_rules, measure, support
 from maabo_dist.findings.conditions import ConditionTable
 from maabo_dist.findings.evidence import NO_CONDITION, Floats
-from maabo_dist.findings.grid import find_thresholds, grid_cuts
+from maabo_dist.findings.grid import feature_cuts, find_thresholds
 from maabo_dist.findings.rowbits import WORD, Ints, condition_bits
 from maabo_dist.findings.selection import wilson_low
 from maabo_dist.study import Study
 
 # Each round moves one threshold of a rule.
 ROUNDS = 2
+# How many times as much a rule with another threshold gains, at least: small gains are chance.
+LEAST_GAIN = 1.05
 # The rules whose thresholds are moved, at most: those that gain most.
 MAX_RULES = 2000
 
@@ -64,7 +66,7 @@ def _add_thresholds(table: ConditionTable, columns: Columns, used: Ints) -> tupl
     order = np.argsort(keys[0], kind="stable").tolist()
     features = [int(keys[0, key] >> 1) for key in order]
     for key, feature in zip(order, each_of(features, columns.codes, columns.values), strict=True):
-        cuts = grid_cuts(columns.codes[feature][table.mined.rows])
+        cuts = feature_cuts(table, columns, feature)
         if total + len(cuts) > most:
             break
         starts[key], sizes[key] = len(table.literals) + total, len(cuts)
@@ -85,7 +87,7 @@ def _add_thresholds(table: ConditionTable, columns: Columns, used: Ints) -> tupl
 
 
 def _move_best(rules: CandidateRules, table: ConditionTable, moves: _Moves) -> CandidateRules:
-    """For each threshold of each rule, return the best rule that differs in it, if it gains more."""
+    """For each threshold of each rule, return the best rule that differs in it, if it gains clearly more."""
     present = rules.conditions != NO_CONDITION
     counts = np.where(present, moves.sizes[rules.conditions], 0)
     rule, place = np.nonzero(counts)
@@ -102,7 +104,7 @@ def _move_best(rules: CandidateRules, table: ConditionTable, moves: _Moves) -> C
     gains = _gains(moved, table)
     order = np.lexsort([-gains, threshold])
     best = order[np.flatnonzero(np.diff(threshold[order], prepend=-1))]
-    better: npt.NDArray[np.int64] = best[gains[best] > _gains(rules, table)[rule]]
+    better: npt.NDArray[np.int64] = best[gains[best] > LEAST_GAIN * _gains(rules, table)[rule]]
     return moved.take(better)
 
 

@@ -98,14 +98,14 @@ def gain(columns, mined, rule, label):
 
 
 def better_thresholds(columns, mined, rule, label):
-    """For each condition the rules that gain most with another cut of its grid, if that is more than the rule gains."""
+    """For each condition the rules that gain most with another cut of its grid, if they gain at least 5 % more."""
     better = []
     for place, (literal, _) in enumerate(rule):
         values = columns.values[columns.offsets[literal >> 1] : columns.offsets[(literal >> 1) + 1]].tolist()
         cuts = grid(columns.codes[literal >> 1][mined].tolist())
         moved = [[*rule[:place], (literal, values[cut - 1]), *rule[place + 1 :]] for cut in cuts]
         gains = [gain(columns, mined, each, label) for each in moved]
-        if gains and max(gains) > gain(columns, mined, rule, label) + 1e-9:
+        if gains and max(gains) > 1.05 * gain(columns, mined, rule, label) + 1e-9:
             better.append([each for each, value in zip(moved, gains, strict=True) if value >= max(gains) - 1e-9])
     return better
 
