@@ -25,8 +25,9 @@ from maabo_dist.study import Study
 ROUNDS = 2
 # How many times as much a rule with another threshold gains, at least: small gains are chance.
 LEAST_GAIN = 1.05
-# The rules whose thresholds are moved, at most: those that gain most.
+# The rules whose thresholds are moved, at most: those that gain most. Fewer in tables with very many rows.
 MAX_RULES = 2000
+MAX_WORDS = 1 << 21
 
 
 class _Moves(NamedTuple):
@@ -41,7 +42,8 @@ def add_better_thresholds(
     rules: CandidateRules, table: ConditionTable, study: Study
 ) -> tuple[CandidateRules, ConditionTable]:
     """Add rules with better thresholds, and their conditions."""
-    chosen = rules.take(np.argsort(-_gains(rules, table), kind="stable")[:MAX_RULES])
+    most = min(MAX_RULES, MAX_WORDS // table.mined.words)
+    chosen = rules.take(np.argsort(-_gains(rules, table), kind="stable")[:most])
     table, moves = _add_thresholds(table, study.columns, np.unique(chosen.conditions[chosen.conditions >= 0]))
     for _ in range(ROUNDS):
         moved = _move_best(chosen, table, moves)
