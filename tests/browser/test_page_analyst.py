@@ -32,11 +32,12 @@ def jobs(cluster, table):
 
 @pytest.fixture(scope="module")
 def many_findings(cluster):
-    """A finished job with enough findings to filter them."""
+    """A finished job with enough findings to filter them, and not too many to show."""
     draws = np.random.default_rng(5)
     frame = pd.DataFrame(draws.normal(size=(900, 8)).round(2), columns=[f"x{number}" for number in range(8)])
     classes = np.select([frame["x0"] > 0.9, frame["x1"] > 0.9, frame["x2"] > 0.9, frame["x3"] > 0.9], list("abcd"), "e")
-    job = cluster.submit(cluster.dataset(frame.assign(kind=classes), "kinds.csv"), "kind", seed=1, all=True)
+    dataset = cluster.dataset(frame.assign(kind=classes), "kinds.csv")
+    job = cluster.submit(dataset, "kind", seed=1, all=True, max_rules=150)
     cluster.wait_until_done(job)
     return job
 
