@@ -183,11 +183,10 @@ class LevelTable:
                 cell = cell * levels + binned[feature]
             cells[number] = np.bincount(cell * self.classes + self.labels, self.units, cells.shape[1])
         hits: Floats = cells.reshape(count, *(levels,) * k, self.classes) / (1 if self.units is None else UNIT)
-        below = np.tril(np.ones((levels, levels)))[:-1]
-        sides = np.concatenate([below, 1 - below, np.ones((1, levels))])
         for axis in range(1, k + 1):
-            hits = np.moveaxis(np.tensordot(hits, sides, (axis, 1)), -1, axis)
-        return np.ascontiguousarray(hits)
+            below, all_rows = np.split(np.cumsum(hits, axis=axis), [levels - 1], axis=axis)
+            hits = np.concatenate([below, all_rows - below, all_rows], axis=axis)
+        return hits
 
     def to_leaves(self, boxes: Boxes, study: Study, scores: Floats) -> Leaves:
         """Return the boxes as leaves, their thresholds at the cuts."""
@@ -246,46 +245,50 @@ def _rate(hits: Any, sides: int, k: int, best: Any, places: Any, labels: Any) ->
 
     A place is a number with a digit for each feature, its side; the last side is all of it.
     """
-    powers = np.ones(k, np.int64)
-    for axis in range(1, k):
-        powers[axis] = powers[axis - 1] * sides
+    conditions, directions, wider = _describe_places(hits.shape[1], sides, k)
     rows = np.empty(hits.shape[1])
     for subset in range(len(hits)):
         for place in range(len(rows)):
             rows[place] = hits[subset, place].sum()
         for place in range(len(rows)):
-            conditions, direction = _directions(place, powers, sides)
-            if rows[place] <= 0 or conditions < 2:
+            direction = directions[place]
+            if rows[place] <= 0 or conditions[place] < 2:
                 continue
             for c in range(hits.shape[2]):
                 least = best[subset, direction]
-                strength = _strength(rows, hits[subset], place, c, (powers, sides, conditions, least))
+                strength = _strength(rows, hits[subset], place, c, wider[place], conditions[place], least)
                 if strength > least:
                     best[subset, direction], places[subset, direction], labels[subset, direction] = strength, place, c
 
 
 @kernel
-def _directions(place: int, powers: Any, sides: int) -> tuple[int, int]:
-    """The number of conditions of a box, and the number of its combination of directions."""
-    every, conditions, direction = sides - 1, 0, 0
-    for axis in range(len(powers)):
-        side = place // powers[axis] % sides
-        conditions += side != every
-        direction = DIRECTIONS * direction + 2 * side // every
-    return conditions, direction
+def _describe_places(count: int, sides: int, k: int) -> Any:
+    """(places): the number of conditions, and that of the combination of directions; (places, k): without each one.
+
+    A feature that is not used has −1 instead of a place without its condition.
+    """
+    every = sides - 1
+    conditions, directions = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    wider = np.full((count, k), -1)
+    for place in range(count):
+        power = 1
+        for axis in range(k):
+            side = place // power % sides
+            if side != every:
+                conditions[place] += 1
+                wider[place, axis] = place + (every - side) * power
+            directions[place] = DIRECTIONS * directions[place] + 2 * side // every
+            power *= sides
+    return conditions, directions, wider
 
 
 @kernel
-def _strength(rows: Any, hits: Any, place: int, label: int, box: Any) -> float:
+def _strength(rows: Any, hits: Any, place: int, label: int, wider: Any, conditions: int, least: float) -> float:
     """The strength of a box, or something less than what it needs."""
-    powers, sides, conditions, least = box
-    every = sides - 1
     strength = _excess(rows, hits, place, len(rows) - 1, label)
-    for axis in range(len(powers)):
-        side = place // powers[axis] % sides
-        if side != every and strength > least:
-            without = place + (every - side) * powers[axis]
-            strength = min(strength, conditions * _excess(rows, hits, place, without, label))
+    for axis in range(len(wider)):
+        if wider[axis] >= 0 and strength > least:
+            strength = min(strength, conditions * _excess(rows, hits, place, wider[axis], label))
     return strength
 
 
