@@ -12,7 +12,7 @@ therefore charged by themselves, those of each size for all of that size, so tha
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -66,9 +66,7 @@ class Choices:
 
     def log_sets(self, levels: int, size: int) -> float:
         """Ln of the number of sets of so many of a column's levels, or of all but so many, on any text column."""
-        factorials = evidence.log_factorials(levels)
-        log_count = float(factorials[levels] - factorials[size] - factorials[levels - size])
-        return log_count + _log(2.0 * self.sets * (levels // 2 - 1))
+        return _log_subsets(levels, size) + _log(2.0 * self.sets * (levels // 2 - 1))
 
 
 @dataclass(frozen=True)
@@ -354,5 +352,13 @@ def _count_choices(
     )
 
 
+@cache
+def _log_subsets(count: int, size: int) -> float:
+    """Ln of the number of subsets of this size."""
+    factorials = evidence.log_factorials(count)
+    return float(factorials[count] - factorials[size] - factorials[count - size])
+
+
+@lru_cache(maxsize=256)
 def _log(value: float) -> float:
     return float(portable_log(np.array([value]))[0])

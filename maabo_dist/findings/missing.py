@@ -35,12 +35,12 @@ from maabo_dist.rules.conditions import conditions_of
 from maabo_dist.rules.leaves import leaf_gini
 from maabo_dist.study import Study
 
+Settings = dict[str, Any]
+
 # Tried where the rows support no condition about a class.
-LOOSE_SIGNIFICANCE = 0.9
+LOOSE_SETTINGS: Settings = {"significance": 0.9, "max_p": 1.0}
 # Rows of the largest table that an estimate considers.
 MAX_ROWS = 10_000_000
-
-Settings = dict[str, Any]
 
 
 def missing_classes(findings: Findings, study: Study, *, try_settings: bool) -> tuple[MissingClassRecord, ...]:
@@ -51,7 +51,31 @@ def missing_classes(findings: Findings, study: Study, *, try_settings: bool) -> 
     found = {int(findings.evidence.rules.labels[group.head]) for group in findings.groups}
     names = study.settings.for_class or study.columns.classes
     labels = [label for label, name in enumerate(study.columns.classes) if name in names and label not in found]
-    return tuple(_Explanation(findings, study, label, try_settings).record() for label in labels)
+    unsupported = _UnsupportedRules(findings, study)
+    return tuple(_Explanation(findings, study, label, try_settings, unsupported).record() for label in labels)
+
+
+@dataclass(frozen=True)
+class _UnsupportedRules:
+    """The findings of a search with rules that it did not support, certified by the bound. All classes share them."""
+
+    findings: Findings
+    study: Study
+
+    @cached_property
+    def looser(self) -> Findings:
+        """With the rules that `LOOSE_SETTINGS` support."""
+        evidence, study = self.findings.evidence, with_settings(self.study, LOOSE_SETTINGS)
+        return self._of(Evidence.of_candidates(evidence.candidates, evidence.table, study))
+
+    @cached_property
+    def every(self) -> Findings:
+        """With all candidates."""
+        evidence = self.findings.evidence
+        return self._of(Evidence.of_rules(evidence.candidates, evidence.table, self.study))
+
+    def _of(self, evidence: Evidence) -> Findings:
+        return replace(self.findings, evidence=evidence, certification=evidence.certify([]))
 
 
 @dataclass(frozen=True)
@@ -62,6 +86,7 @@ class _Explanation:
     study: Study
     label: int
     try_settings: bool
+    unsupported: _UnsupportedRules
 
     @property
     def evidence(self) -> Evidence:
@@ -153,23 +178,17 @@ class _Explanation:
 
     def _unsupported(self) -> NearestRecord | None:
         """The strongest rule that a larger significance level supports; if none, the strongest that was tried."""
-        candidates, table = self.evidence.candidates, self.evidence.table
-        settings = {"significance": LOOSE_SIGNIFICANCE, "max_p": 1.0}
-        if self.try_settings and self.study.settings.significance < LOOSE_SIGNIFICANCE:
-            looser = self._of(Evidence.of_candidates(candidates, table, self._with(settings)))
-            for attempt in self._attempts(settings):
+        if self.try_settings and self.study.settings.significance < LOOSE_SETTINGS["significance"]:
+            looser = replace(self, findings=self.unsupported.looser)
+            for attempt in self._attempts(LOOSE_SETTINGS):
                 if heads := looser.heads_with(looser.findings, attempt):
                     rule = looser.strongest(np.array(heads))
                     return looser.describe(rule, attempt, looser.estimate_rows(rule))
-        every = self._of(Evidence.of_rules(candidates, table, self.study))
+        every = replace(self, findings=self.unsupported.every)
         if not len(every.own):
             return None
         rule = every.strongest(every.own)
         return every.describe(rule, {}, every.estimate_rows(rule))
-
-    def _of(self, evidence: Evidence) -> "_Explanation":
-        """The same for other rules, certified by the bound."""
-        return replace(self, findings=replace(self.findings, evidence=evidence, certification=evidence.certify([])))
 
     def strongest(self, rules: Ints) -> int:
         """Of these rules the one with the most evidence."""
@@ -248,7 +267,7 @@ class _Explanation:
 
     def _rank(self, settings: Settings) -> int:
         """The number of findings before the first of the class in a list without a limit on their number."""
-        rules, unlimited = self.evidence.rules, self._with(settings | {"max_rules": None})
+        rules, unlimited = self.evidence.rules, with_settings(self.study, settings | {"max_rules": None})
         groups = choose_certified(self.evidence, self.findings.certification, unlimited, probes=False).groups
         ranks = (rank for rank, group in enumerate(groups) if rules.labels[group.head] == self.label)
         return next(ranks, 0)
@@ -259,12 +278,11 @@ class _Explanation:
 
     def heads_with(self, findings: Findings, settings: Settings) -> list[int]:
         """Return the rules about the class that are published with other settings."""
-        chosen = choose_certified(findings.evidence, findings.certification, self._with(settings), probes=False)
+        chosen = choose_certified(
+            findings.evidence, findings.certification, with_settings(self.study, settings), probes=False
+        )
         labels = findings.evidence.rules.labels
         return [group.head for group in chosen.groups if labels[group.head] == self.label]
-
-    def _with(self, settings: Settings) -> Study:
-        return replace(self.study, settings=self.study.settings.model_copy(update=settings))
 
     def estimate_rows(self, rule: int) -> int | None:
         """Estimate the rows of a table in which the rule has enough evidence, if all counts grow alike."""
@@ -293,6 +311,11 @@ class _Explanation:
         if certification.certified[rule]:
             missing = min(missing, self.findings.margin - float(certification.margins[rule]))
         return max(0.0, missing)
+
+
+def with_settings(study: Study, settings: Settings) -> Study:
+    """Return the study with other values of some settings."""
+    return replace(study, settings=study.settings.model_copy(update=settings))
 
 
 def scaled_log_p(counts: npt.NDArray[np.float64], factor: float, effect: float = 1.0) -> float:
