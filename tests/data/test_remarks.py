@@ -108,9 +108,29 @@ def test_a_column_that_repeats_the_target_is_a_likely_leak(cells):
     )
 
 
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pd.Series(RNG.normal(size=ROWS)).where(LABELS == "yes"),
+        pd.Series(pd.date_range("2024-01-01", periods=ROWS).strftime("%Y-%m-%d")).where(LABELS == "yes"),
+        pd.Series(LABELS).where(RNG.random(ROWS) > 0.3),
+        pd.Series(np.where(LABELS == "yes", 1.0, -1.0) * (1 + RNG.random(ROWS))).where(RNG.random(ROWS) > 0.3),
+    ],
+    ids=["number if yes", "date if yes", "text with gaps", "numbers with gaps"],
+)
+def test_a_column_that_repeats_the_target_by_its_gaps_or_beside_them_is_a_likely_leak(cells):
+    assert any(note.startswith("Likely a leak: 'x' nearly repeats") for note in prepared(cells).notes)
+
+
+def test_a_column_that_only_some_rows_of_a_class_have_is_no_leak():
+    cells = pd.Series(RNG.choice(list("abc"), ROWS)).where((LABELS == "yes") & (RNG.random(ROWS) < 0.5))
+
+    assert not any("leak" in note for note in prepared(cells).notes)
+
+
 def test_a_column_that_is_wrong_in_some_rows_is_no_leak():
     cells = np.where(LABELS == "yes", 1.0, 0.0)
-    cells[:8] = 1 - cells[:8]
+    cells[:40] = 1 - cells[:40]
 
     assert prepared(cells).notes == ()
 
