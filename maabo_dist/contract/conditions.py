@@ -55,6 +55,8 @@ class Condition:
     or_missing: bool = False
     # The part of a date that is compared; None if the column does not hold dates.
     part: DatePart | None = None
+    # True if the column holds texts that are read as numbers; those that are none count as missing.
+    as_text: bool = False
 
     @property
     def name(self) -> str:
@@ -133,6 +135,8 @@ class ConditionRecord(Record):
         Rows where the column is missing satisfy the condition too. Left out where they do not.
     part : DatePart or None
         The part of a date that is compared, such as its weekday. Left out if the column does not hold dates.
+    as_text : bool
+        The column holds texts that are read as numbers; those that are none count as missing. Left out otherwise.
     test : ConditionTest or None
     """
 
@@ -143,12 +147,13 @@ class ConditionRecord(Record):
     value: float | str | tuple[str, ...] | None
     or_missing: bool = Field(False, strict=True, exclude_if=is_false, json_schema_extra={"const": True})
     part: DatePart | SkipJsonSchema[None] = Field(None, exclude_if=is_none)
+    as_text: bool = Field(False, strict=True, exclude_if=is_false, json_schema_extra={"const": True})
     test: ConditionTest | SkipJsonSchema[None] = Field(None, exclude_if=is_none)
 
     @property
     def condition(self) -> Condition:
         """The condition without its test."""
-        return Condition(self.feature, self.op, self.value, self.or_missing, self.part)
+        return Condition(self.feature, self.op, self.value, self.or_missing, self.part, self.as_text)
 
 
 def condition_records(

@@ -49,10 +49,14 @@ class Feature:
     missing: int = 0
     # True for numbers that are all whole; known for a search only, see `recoding`.
     whole: bool = False
+    # True if the column holds texts, which are read as numbers.
+    as_text: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for a header or a document."""
         values = {name: getattr(self, name) for name in _FIELDS}  # `asdict` takes ten times as long
+        if not self.as_text:  # the usual case, and fingerprints of former tables stay valid
+            del values["as_text"]
         return {**values, "kind": self.kind.value, "levels": list(self.levels)}
 
     @classmethod

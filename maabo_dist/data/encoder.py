@@ -77,7 +77,8 @@ def read_column(cells: pd.Series, settings: TableSettings) -> ColumnReading:
         reading = _read_numbers(name, cells, settings) if is_number else _read_levels(name, cells, settings)
     missing = reading.features[0].missing if reading.features else 0
     if settings.missing_indicator and missing:
-        indicator = Feature(f"{name} is missing", name, FeatureKind.MISSING, fill=1.0, missing=missing)
+        as_text = reading.features[0].as_text
+        indicator = Feature(f"{name} is missing", name, FeatureKind.MISSING, fill=1.0, missing=missing, as_text=as_text)
         return replace(reading, features=(*reading.features, indicator))
     return reading
 
@@ -147,7 +148,8 @@ def _read_levels(name: str, cells: pd.Series, settings: TableSettings) -> Column
     if numeric is not None:
         reading = _read_numbers(name, pd.Series(numeric[coded.codes], name=name), settings)
         others = [text for text, value in zip(coded.texts, numeric, strict=False) if np.isnan(value)]
-        return replace(reading, notes=(_numeric_note(name, others),))
+        features = tuple(replace(feature, as_text=True) for feature in reading.features)
+        return replace(reading, features=features, notes=(_numeric_note(name, others),))
     identity = identity_of_levels(name, coded.codes, len(coded.texts))
     features = tuple(_level_features(name, coded, settings.max_levels))
     notes = _other_note(name, coded, settings.max_levels)

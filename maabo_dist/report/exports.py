@@ -70,6 +70,8 @@ def _pandas_rows(conditions: tuple[Condition, ...]) -> str:
 
 def _pandas_mask(condition: Condition) -> str:
     cells = f"df[{condition.feature!r}]"
+    if condition.as_text:
+        cells = f"pd.to_numeric({cells}, errors='coerce')"
     if condition.op in {Op.IS_MISSING, Op.IS_PRESENT}:
         return f"{cells}.{'isna' if condition.op is Op.IS_MISSING else 'notna'}()"
     if isinstance(condition.value, str | tuple):

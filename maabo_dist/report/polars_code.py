@@ -20,6 +20,11 @@ def number(name):
     values = pl.col(name).cast(pl.Float64, strict=False)
     return pl.when(values.is_finite()).then(values)
 """,
+    "text_number": """
+def text_number(name):
+    values = pl.col(name).cast(pl.String).str.strip_chars().cast(pl.Float64, strict=False)
+    return pl.when(values.is_finite()).then(values)
+""",
     "level": """
 def level(name):
     return pl.col(name).cast(pl.String)
@@ -77,7 +82,7 @@ def _condition(condition: Condition) -> str:
     """A null satisfies no comparison; conditions that include missing cells add `is_null`."""
     if condition.op in {Op.IS_MISSING, Op.IS_PRESENT}:
         absent = condition.op is Op.IS_MISSING
-        cells = f"pl.col({condition.feature!r})"
+        cells = f"text_number({condition.feature!r})" if condition.as_text else f"pl.col({condition.feature!r})"
         return f"{cells}.is_null()" if absent else f"{cells}.is_not_null()"
     if condition.part is not None:
         cells, number = _date(condition.feature, condition.part)
@@ -86,7 +91,7 @@ def _condition(condition: Condition) -> str:
         cells = f"level({condition.feature!r})"
         holds = _levels(cells, condition)
     else:
-        cells = f"number({condition.feature!r})"
+        cells = f"{'text_number' if condition.as_text else 'number'}({condition.feature!r})"
         holds = f"{cells} {condition.op.value} {number_text(_bound(condition))}"
     return f"({holds}) | {cells}.is_null()" if condition.or_missing else holds
 

@@ -116,7 +116,7 @@ class StandardWriter:
     def remarks(self, document: ResultDocument) -> list[str]:
         """Return remarks on what to adapt in the queries."""
         parts = {each.part.part for rule in document.rules for each in rule.premise if each.part is not None}
-        remarks = layout_remarks(document, self)
+        remarks = [*layout_remarks(document, self), *_text_remarks(document, self)]
         if parts & {"month", "weekday", "hour"}:
             remarks.append("EXTRACT is standard SQL; SQLite has strftime and SQL Server DATEPART instead.")
         if "weekday" in parts:
@@ -167,3 +167,9 @@ def layout_remarks(document: ResultDocument, writer: SqlWriter) -> list[str]:
         for name, part in parts.items()
         if part.layout != ISO_LAYOUT
     ]
+
+
+def _text_remarks(document: ResultDocument, writer: SqlWriter) -> list[str]:
+    """Remarks on columns whose texts are numbers, which not every database compares as such."""
+    names = {each.feature: None for rule in document.rules for each in rule.premise if each.as_text}
+    return [f"{writer.name(name)} holds texts: convert it to numbers first." for name in names]

@@ -37,6 +37,12 @@ _POSTGRESQL_LAYOUT: Final = {
 _SNOWFLAKE_LAYOUT: Final = _POSTGRESQL_LAYOUT | {"%b": "MON", "%B": "MMMM"}
 
 
+# A text that is a number, for PostgreSQL. SQLite has no regular expressions: a text that is a number has a digit, and
+# none of the patterns after the first.
+_NUMBER: Final = "^ *[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)? *$"
+_SQLITE_NUMBER: Final = ("*[0-9]*", "*[^-+.0-9eE]*", "*[0-9.][-+]*", "*.*.*", "*[eE]*[eE.]*", "*[-+eE]", "[eE]*")
+
+
 class DialectWriter:
     """Writes the SQL of one database."""
 
@@ -54,6 +60,8 @@ class DialectWriter:
     def condition(self, condition: Condition) -> str:
         """Return a condition, in brackets if it has an OR."""
         column: exp.Expression = exp.Column(this=_identifier(condition.feature))
+        if condition.as_text:
+            column = self._text_numbers(column)
         if condition.op in {Op.IS_MISSING, Op.IS_PRESENT}:
             return f"{self._write(column)} IS {'NOT ' if condition.op is Op.IS_PRESENT else ''}NULL"
         if condition.part is not None:
@@ -103,6 +111,20 @@ class DialectWriter:
             text += "e0"
         literal: exp.Expression = exp.Literal.number(text)
         return exp.Neg(this=literal) if value < 0 else literal
+
+    def _text_numbers(self, column: exp.Expression) -> exp.Expression:
+        """The numbers of a column of texts; NULL for other texts. The column may hold numbers, too."""
+        text = exp.cast(column, "text")
+        match self._dialect:
+            case "postgresql":
+                is_number = exp.RegexpLike(this=text, expression=exp.Literal.string(_NUMBER))
+                return exp.Case().when(is_number, exp.cast(text, "double"))
+            case "sqlite":
+                patterns = map(exp.Literal.string, _SQLITE_NUMBER)
+                first, *others = (exp.Glob(this=_call("TRIM", text), expression=pattern) for pattern in patterns)
+                return exp.Case().when(exp.and_(first, *map(exp.not_, others)), exp.cast(column, "real"))
+            case _:
+                return exp.TryCast(this=text, to=exp.DataType.build("double"))
 
     def _dates(self, column: exp.Expression, part: DatePart) -> exp.Expression:
         """The column, read by its layout unless it holds dates or ISO texts. Texts that are no dates become NULL.

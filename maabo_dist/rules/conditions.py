@@ -71,7 +71,7 @@ def _read(
 def _condition(feature: Feature, large: bool, bound: float, *, or_missing: bool) -> Condition:
     """Return what one literal says; `or_missing` is False if another one excludes missing cells."""
     if _is_gap(feature, bound):
-        return Condition(feature.column, Op.IS_PRESENT if large else Op.IS_MISSING, None)
+        return Condition(feature.column, Op.IS_PRESENT if large else Op.IS_MISSING, None, as_text=feature.as_text)
     # True if the value given to missing cells satisfies the condition.
     filled = feature.missing > 0 and feature.fill is not None and (feature.fill > bound) == large
     or_missing = filled and (or_missing or feature.fill != MISSING_VALUE)
@@ -93,7 +93,7 @@ def _condition(feature: Feature, large: bool, bound: float, *, or_missing: bool)
         case FeatureKind.MISSING:
             op, value = (Op.IS_MISSING if large else Op.IS_PRESENT), None
             or_missing = False
-    return Condition(feature.column, op, value, or_missing, part)
+    return Condition(feature.column, op, value, or_missing, part, feature.as_text)
 
 
 def _is_gap(feature: Feature, bound: float) -> bool:

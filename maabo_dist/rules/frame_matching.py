@@ -117,7 +117,7 @@ def uses_of_conditions(conditions: Iterable[Condition]) -> dict[str, ColumnUse]:
     uses: dict[str, ColumnUse] = {}
     for condition in conditions:
         known = uses.setdefault(condition.feature, ColumnUse(frozenset({FeatureKind.MISSING})))
-        if known.kinds == {FeatureKind.MISSING} and condition.op not in _ABSENCES:
+        if known.kinds == {FeatureKind.MISSING} and (condition.as_text or condition.op not in _ABSENCES):
             uses[condition.feature] = _use_of(condition)
     return uses
 
@@ -125,7 +125,8 @@ def uses_of_conditions(conditions: Iterable[Condition]) -> dict[str, ColumnUse]:
 def _use_of(condition: Condition) -> ColumnUse:
     if condition.part is not None:
         return ColumnUse(frozenset({FeatureKind.DATE}), condition.part.layout)
-    return ColumnUse(frozenset({FeatureKind.NUMBER if condition.op in _BOUNDS else FeatureKind.LEVEL}))
+    is_number = condition.as_text or condition.op in _BOUNDS
+    return ColumnUse(frozenset({FeatureKind.NUMBER if is_number else FeatureKind.LEVEL}))
 
 
 def column_kinds(encoder: TableEncoder) -> Iterable[tuple[str, set[FeatureKind], str]]:

@@ -170,7 +170,7 @@ def test_texts_that_are_numbers_with_few_exceptions_are_numbers():
 
     result = prepared(table(x=texts))
 
-    assert result.columns.features == (Feature("x", "x", FeatureKind.NUMBER, fill=6.0, missing=1),)
+    assert result.columns.features == (Feature("x", "x", FeatureKind.NUMBER, fill=6.0, missing=1, as_text=True),)
     assert result.columns.column(0).tolist() == [1, 2.5, -3, 400, 5, 6, 6, 7, 8, 9, 10, 2.5]
     assert result.notes[0] == "Column 'x' holds texts that are numbers and is read as such; '?' count as missing."
     assert result.encoder.encode(pd.DataFrame({"x": ["?", "11", None]})).tolist() == [[6.0, 11.0, 6.0]]

@@ -62,7 +62,7 @@ def rows_by_sql(frame, script):
 
 
 def rows_by_pandas(frame, script):
-    names = {"df": frame}
+    names = {"df": frame, "pd": pd}
     exec(script, names)
     return {name: rows for name, rows in names.items() if name.startswith("R")}
 
@@ -92,6 +92,22 @@ def test_pandas_selects_the_same_rows_as_sql(mined):
 
     assert {rule: len(rows) for rule, rows in selected.items()} == covered
     assert all([row[1] for row in by_sql[rule]] == list(rows.index) for rule, rows in selected.items())
+
+
+def test_texts_that_are_numbers_are_converted_where_they_are_compared():
+    draw = np.random.default_rng(0)
+    points = draw.integers(1, 100, 600)
+    texts = np.where(draw.random(600) < 0.1, draw.choice(["?", "n.a."], 600), points.astype(str))
+    frame = pd.DataFrame({"points": texts, "y": np.where((points > 60) | (texts == "?"), "high", "low")})
+
+    result = mine(prepare(frame, TableSettings(target="y")).columns, MiningSettings(holdout=0.0))
+    document = result_document(result, {"name": "points"})
+    rows = rows_by_pandas(frame, to_pandas(document))
+
+    covered = {rule.id: rule.train.n + rule.validation.n for rule in result.rules}
+    assert {name: len(selected) for name, selected in rows.items()} == covered
+    assert len(covered) >= 2
+    assert '-- "points" holds texts: convert it to numbers first.' in to_sql(document)
 
 
 def test_a_mined_csv_reads_back_with_one_row_a_rule(mined):
@@ -129,6 +145,12 @@ def test_a_mined_csv_reads_back_with_one_row_a_rule(mined):
         ),
         (Condition("age", Op.IS_MISSING, None), '"age" IS NULL', "df['age'].isna()"),
         (Condition("age", Op.IS_PRESENT, None), '"age" IS NOT NULL', "df['age'].notna()"),
+        (Condition("age", Op.ABOVE, 3.0, as_text=True), '"age" > 3', "pd.to_numeric(df['age'], errors='coerce') > 3"),
+        (
+            Condition("age", Op.IS_MISSING, None, as_text=True),
+            '"age" IS NULL',
+            "pd.to_numeric(df['age'], errors='coerce').isna()",
+        ),
     ],
 )
 def test_each_kind_of_condition_is_converted_to_an_expression(condition, sql, pandas):

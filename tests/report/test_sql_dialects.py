@@ -3,6 +3,7 @@
 import os
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from functools import cache
 from tempfile import TemporaryDirectory
 
@@ -34,6 +35,27 @@ NUMBER, TEXT, FLAG, DAY, MOMENT = (
     "Moment {x}",
 )
 ISO_TEXT, GERMAN, AMERICAN = "iso text", "german", "american"
+SCORE = "score in points"
+SCORES = [
+    "7",
+    " 12.5 ",
+    "-3",
+    "+4",
+    ".5",
+    "6.",
+    "1e2",
+    "2.5E-1",
+    "-",
+    "?",
+    "n/a",
+    "",
+    "1-2",
+    "1.2.3",
+    "e5",
+    "3e",
+    "12 kg",
+    ".",
+]
 LEVELS = ["o'clock", 'say "hi"', "back\\slash", "two\nlines", "été🙂", "", "NULL", "true", "3", "%d", "a`b", "{0}"]
 ENGINES = ("duckdb", "postgresql", "sqlite")
 
@@ -55,6 +77,7 @@ def a_frame(seed, rows=300):
             ISO_TEXT: moments.dt.strftime("%Y-%m-%d %H:%M:%S"),
             GERMAN: moments.dt.strftime("%d.%m.%Y %H:%M"),
             AMERICAN: moments.dt.strftime("%b %d, %Y %I:%M %p"),
+            SCORE: rng.choice(np.array(SCORES, object), rows),
         }
     )
     for name in frame.columns[1:]:
@@ -95,7 +118,9 @@ def conditions(seed, layouts=True):
             for name, layout in formats.items()
             for which, value in (("days", 100.0), ("year", 2024.0), ("weekday", 5.0), ("hour", 12.0), ("month", 6.5))
         ]
-    made += [Condition(each.feature, each.op, each.value, or_missing=True, part=each.part) for each in made]
+    made += [Condition(SCORE, op, value, as_text=True) for op in bounds for value in (7.0, 0.5, -3.0)]
+    made += [replace(each, or_missing=True) for each in made]
+    made += [Condition(SCORE, op, None, as_text=True) for op in (Op.IS_MISSING, Op.IS_PRESENT)]
     made += [Condition(name, op, None) for op in (Op.IS_MISSING, Op.IS_PRESENT) for name in (NUMBER, TEXT, FLAG, DAY)]
     return made
 

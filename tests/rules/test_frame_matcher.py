@@ -57,6 +57,7 @@ def test_a_column_is_read_as_the_conditions_on_it_say():
         Condition("b", Op.IN, ("x", "y")),
         Condition("c", Op.ABOVE, 3.0, part=JOINED),
         Condition("d", Op.IS_PRESENT, None),
+        Condition("e", Op.IS_MISSING, None, as_text=True),
     ]
 
     assert uses_of_conditions(conditions) == {
@@ -64,6 +65,7 @@ def test_a_column_is_read_as_the_conditions_on_it_say():
         "b": ColumnUse(frozenset({FeatureKind.LEVEL})),
         "c": ColumnUse(frozenset({FeatureKind.DATE}), "%d.%m.%Y"),
         "d": ColumnUse(frozenset({FeatureKind.MISSING})),
+        "e": ColumnUse(frozenset({FeatureKind.NUMBER})),
     }
 
 
