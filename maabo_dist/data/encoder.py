@@ -31,6 +31,11 @@ from maabo_dist.settings import TableSettings
 
 # A text column of which this share of the distinct texts are numbers, at least so many, is read as numbers.
 NUMERIC_SHARE, MIN_NUMERIC_TEXTS = 0.8, 10
+# About so many distinct texts are looked at, if there are more, to see whether they are numbers with signs.
+MAX_SIGNED_TEXTS = 1000
+# `$1,250.00`, `12 %`, `1 200 €`: a number with a sign of a currency, a percent sign or separators of thousands.
+_SIGN = r"(?:[$€£¥%]|USD|EUR|GBP|CHF)"
+_SIGNED_NUMBER = rf"[-+]?{_SIGN}?\s?[-+]?\d+(?:[., '\u00a0]\d+)*\s?{_SIGN}?"
 
 Values = npt.NDArray[np.float64]
 
@@ -55,6 +60,8 @@ class ColumnReading:
     detail: str = ""
     # Sentences on this column alone.
     notes: tuple[str, ...] = ()
+    # A sentence on what to change in the column so that more can be made of it, said even if it is left out.
+    hint: str = ""
     identity: Identity | None = None
     # Numbers that are infinite, and count as missing.
     infinite: int = 0
@@ -152,8 +159,8 @@ def _read_levels(name: str, cells: pd.Series, settings: TableSettings) -> Column
         return replace(reading, features=features, notes=(_numeric_note(name, others),))
     identity = identity_of_levels(name, coded.codes, len(coded.texts))
     features = tuple(_level_features(name, coded, settings.max_levels))
-    notes = _other_note(name, coded, settings.max_levels)
-    return _identified(ColumnReading(name, features, notes=notes, identity=identity), "text")
+    notes, hint = _other_note(name, coded, settings.max_levels), _signed_number_hint(name, coded)
+    return _identified(ColumnReading(name, features, notes=notes, hint=hint, identity=identity), "text")
 
 
 def _numeric_texts(coded: Levels) -> Values | None:
@@ -169,6 +176,22 @@ def _numeric_texts(coded: Levels) -> Values | None:
     if readable.sum() < max(MIN_NUMERIC_TEXTS, NUMERIC_SHARE * len(texts)) or is_code.any():
         return None
     return np.append(values, np.nan)  # for a missing cell's code, −1
+
+
+def _signed_number_hint(name: str, coded: Levels) -> str:
+    """Say that nearly all texts are numbers but for signs and separators, if they are."""
+    if len(coded.texts) < MIN_NUMERIC_TEXTS:
+        return ""
+    sample = coded.texts[:: max(1, len(coded.texts) // MAX_SIGNED_TEXTS)]
+    texts = pd.Series(sample, dtype=object).str.strip()
+    signed = texts[texts.str.fullmatch(_SIGNED_NUMBER).to_numpy(dtype=bool)]
+    # Texts with dots alone are versions or network addresses.
+    if len(signed) < NUMERIC_SHARE * len(texts) or not signed.str.contains(rf"{_SIGN}|,").any():
+        return ""
+    return (
+        f"Column {name!r} holds numbers with signs or separators, such as {signed.iloc[0]!r}, and is read as text. "
+        "Write plain numbers, so that they can be compared."
+    )
 
 
 def _numeric_note(name: str, others: list[str]) -> str:

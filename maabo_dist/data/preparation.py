@@ -260,7 +260,7 @@ def _choose_readings(
     if not others and identifiers:
         names = format_names([each.name for each in identifiers])
         remark = f"{names} may identify rows and measure nothing; used, as the table has no other columns."
-        return identifiers, [*_reading_notes(identifiers), remark]
+        return identifiers, [*_reading_notes(identifiers), *(each.hint for each in identifiers if each.hint), remark]
     left_out = []
     for reason in Reason:
         columns = [each for each in readings if each.reason is reason and each.name not in forced]
@@ -268,7 +268,8 @@ def _choose_readings(
             texts = [f"{each.name!r}{f' ({each.detail})' if each.detail else ''}" for each in columns]
             remedy = " Name a column with --include to use it." if reason is Reason.IDENTIFIER else ""
             left_out.append(f"Left out, as {reason}: {format_list(texts)}.{remedy}")
-    return others, [*_reading_notes(others), *left_out]
+    hints = [each.hint for each in readings if each.hint]
+    return others, [*_reading_notes(others), *hints, *left_out]
 
 
 def _check_forced(readings: Sequence[ColumnReading]) -> None:

@@ -53,11 +53,26 @@ def _encode_numbers(cells: pd.Series, settings: TableSettings) -> Target:
 def _encode_levels(cells: pd.Series, settings: TableSettings) -> Target:
     coded = levels(cells)
     if settings.target_above is None and settings.target_quantiles is None:
-        return Target(coded.codes.astype(np.int32), coded.texts, str(cells.name))
+        notes = _similar_class_notes(str(cells.name), coded.texts)
+        return Target(coded.codes.astype(np.int32), coded.texts, str(cells.name), notes)
     option = "--target-quantiles" if settings.target_above is None else "--target-above"
     raise DatasetError(
         f"{option} needs a numeric target; column '{cells.name}' holds {format_names(coded.texts)}. "
         f"Leave {option} out, or convert the column to numbers."
+    )
+
+
+def _similar_class_notes(name: str, texts: Sequence[str]) -> tuple[str, ...]:
+    """Point out classes that may be meant to be one."""
+    spellings: dict[str, list[str]] = {}
+    for text in texts:
+        spellings.setdefault(" ".join(text.casefold().split()), []).append(text)
+    similar = [format_names(group) for group in spellings.values() if len(group) > 1]
+    if not similar:
+        return ()
+    listed = "; ".join(similar)
+    return (
+        f"Classes of {name!r} differ only in spaces or capital letters: {listed}. Write them alike if they are one.",
     )
 
 

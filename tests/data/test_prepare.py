@@ -199,6 +199,24 @@ def test_texts_that_all_differ_are_left_out_unless_included():
     assert len(names(prepared(frame, include=("x", "z")))) == 13
 
 
+@pytest.mark.parametrize("form", ["${:,.2f}", "{:,.2f} €", "{:.1f}%", "EUR {:.0f}"])
+def test_numbers_with_signs_are_pointed_out_even_where_they_are_left_out(form):
+    numbers = [form.format(1250.5 * number) for number in range(1, ROWS + 1)]
+
+    result = prepared(table(x=numbers, z=VARYING))
+
+    (hint,) = [note for note in result.notes if "numbers with signs or separators" in note]
+    assert hint.startswith("Column 'x' holds") and "Write plain numbers" in hint
+    assert any(repr(number) in hint for number in numbers)
+
+
+@pytest.mark.parametrize("text", ["10.0.0.{}", "A{}", "v1.{}", "{}-7", "{} kg"])
+def test_other_texts_with_digits_are_not_taken_for_numbers_with_signs(text):
+    result = prepared(table(x=[text.format(number) for number in range(ROWS)], z=VARYING))
+
+    assert not any("signs or separators" in note for note in result.notes)
+
+
 @pytest.mark.parametrize("cells", [[1, 2], {"a": 1}, b"bytes", 1j, dt.timedelta(1), dt.time(1)])
 def test_cells_that_are_neither_numbers_nor_text_are_left_out_by_type(cells):
     frame = table(x=[cells], z=VARYING)

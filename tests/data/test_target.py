@@ -30,6 +30,16 @@ def test_text_classes_are_sorted():
     assert target.text == "y"
 
 
+def test_classes_that_differ_only_in_spaces_or_capital_letters_are_pointed_out():
+    target = encoded(["No", "no", "Yes", "No ", "maybe"])
+
+    assert len(target.classes) == 5
+    assert target.notes == (
+        "Classes of 'y' differ only in spaces or capital letters: 'No', 'No ', 'no'. Write them alike if they are one.",
+    )
+    assert encoded(["No", "Yes", "N o"]).notes == ()
+
+
 def test_boolean_classes_are_false_and_true():
     target = encoded([True, False, True])
 
