@@ -206,7 +206,8 @@ def test_numbers_with_signs_are_pointed_out_even_where_they_are_left_out(form):
     result = prepared(table(x=numbers, z=VARYING))
 
     (hint,) = [note for note in result.notes if "numbers with signs or separators" in note]
-    assert hint.startswith("Column 'x' holds") and "Write plain numbers" in hint
+    assert hint.startswith("Column 'x' holds")
+    assert "Write plain numbers" in hint
     assert any(repr(number) in hint for number in numbers)
 
 
