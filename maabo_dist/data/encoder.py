@@ -60,7 +60,7 @@ class ColumnReading:
     detail: str = ""
     # Sentences on this column alone.
     notes: tuple[str, ...] = ()
-    # A sentence on what to change in the column so that more can be made of it, said even if it is left out.
+    # A sentence on how to write the column so that it can be compared, shown even if the column is left out.
     hint: str = ""
     identity: Identity | None = None
     # Numbers that are infinite, and count as missing.
